@@ -34,7 +34,7 @@ from nexus_cli.provider.model_table import window_command
 if TYPE_CHECKING:
     from nexus_cli.conversation.compaction.compactor import Compactor
     from nexus_cli.conversation.compaction.work_log import WorkLog
-    from nexus_cli.conversation.epoch_draft import Rewrite
+    from nexus_cli.conversation.rewrite import Rewrite
     from nexus_cli.conversation.window_truncation import WindowTruncator
 
 

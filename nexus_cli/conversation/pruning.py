@@ -9,7 +9,7 @@ stay the same. `nexus_cli.core.rewrite_cost` decides if that pays.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,14 +151,11 @@ class StaleBatch:
         """The tokens of the results by kind."""
         return slots_by_kind(stale_result.item for stale_result in self.results)
 
-    def draft(
-        self, conversation: Conversation, measure: Measure, next_drop: Callable[[], str] | None
-    ) -> tuple[list[WindowItem], list[Drop]]:
-        """Return the window with stubs in place of the results, and the drops of these. Without `next_drop`, which
-        returns their ids, they have a stand-in."""
+    def draft(self, conversation: Conversation, measure: Measure) -> tuple[list[WindowItem], list[Drop]]:
+        """Return the window with stubs in place of the results, and the drops of these, whose ids it takes."""
         stubs, drops = dict[int, WindowItem](), list[Drop]()
         for stale_result in self.results:
-            name, entry = next_drop() if next_drop else STUB, stale_result.item.entry
+            name, entry = conversation.log.next_drop(), stale_result.item.entry
             stubs[entry] = stale_result.stub(name, measure)
             tokens = stale_result.item.tokens - stubs[entry].tokens
             subject = f"result of {stale_result.what} ({stale_result.why})"

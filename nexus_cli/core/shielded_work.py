@@ -1,9 +1,10 @@
-"""Complete work although the task that waits for it is cancelled."""
+"""Complete work although the task that waits for it is cancelled, or a running event loop stands in the way."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from nexus_cli.core.shared_types import T
@@ -31,3 +32,13 @@ async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], objec
     except asyncio.CancelledError:
         stopped()
         return await asyncio.shield(task)
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end and return its result, even inside a running event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()

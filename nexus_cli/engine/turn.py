@@ -118,7 +118,7 @@ async def prepare_request(engine: Engine) -> RequestPlan:
     await engine.begin_pending_epoch()
     if engine.model.info.blind and (rewrite := draft_without_images(engine)):
         engine.begin_epoch(rewrite)
-    if rewrite := draft_due_pruning(engine, engine.conversation.log.next_drop):
+    if rewrite := draft_due_pruning(engine):
         engine.begin_epoch(rewrite)
     return await plan_request(engine)
 

@@ -167,7 +167,7 @@ def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: 
 def live_report(session: Session) -> ContextReport:
     """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
     if session.engine.conversation.is_recorded or session.is_bare:
-        return request_value(live_view(session, session.prepare_next_request()))
+        return request_value(live_view(session))
     return request_value(first_view(session))
 
 

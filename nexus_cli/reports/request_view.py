@@ -26,6 +26,7 @@ from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.section_rows import SectionRows
+from nexus_cli.core.shielded_work import run_to_end
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
@@ -161,7 +162,7 @@ def recorded_view(
     from nexus_cli.session.draft import look_at  # noqa: PLC0415  (the factory; not for others)
 
     resumed = look_at(ledger, session, options, settings, holds.recipe, services)
-    view = live_view(resumed, resumed.prepare_next_request())
+    view = live_view(resumed)
     bounds = to_json_value(holds.at(view.request.budget).bounds)
     return replace(view, bounds=bounds, notices=(*filter(None, [holds.lost]), *view.notices))
 
@@ -177,21 +178,22 @@ def prune_notice(session: Session) -> list[str]:
     from nexus_cli.engine.compaction.context_fit import draft_due_pruning  # noqa: PLC0415  (the engine)
 
     session.load_cache_history()
-    rewrite = draft_due_pruning(session.engine)
+    rewrite = draft_due_pruning(session.engine.drafting())
     if rewrite is None or rewrite.price is None:
         return []
     saved = f"about {rewrite.price.saved:,} tokens"
     return [f"nexus will remove old or stale tool results before the next request ({saved})"]
 
 
-def live_view(session: Session, request: RequestPlan) -> RequestView:
+def live_view(session: Session) -> RequestView:
     """Return the next request of a running session that has begun."""
-    engine, dispatcher = session.engine, session.dispatcher
-    conversation, draft = engine.conversation, engine.next_epoch
+    engine, dispatcher, unread = session.engine, session.dispatcher, list[str]()
+    request, conversation = session.prepare_next_request(unread.append), engine.conversation
+    draft = engine.next_epoch
     drops, notices = list(session.drops()), instruction_notices(dispatcher.cwd, engine.settings)
     if draft is not None:
         drops += draft.drops
-        notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(conversation.epoch, request.epoch)]
+        notices = [*dict.fromkeys((*notices, *unread)), change_notice(conversation.epoch, request.epoch)]
     elif engine.begins_epoch:
         notices.append("the next request will rewrite the window; this report shows the current window")
     elif conversation.is_recorded:
@@ -230,19 +232,20 @@ def _view_of(
 
 def first_view(session: Session) -> RequestView:
     """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
-    from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415
-
-    engine, dispatcher, first = session.engine, session.dispatcher, draft_epoch(session)
-    info, count, epoch = engine.model.info, engine.context.count, first.epoch
-    texts = engine.control.waiting_texts()
+    engine, dispatcher, unread = session.engine, session.dispatcher, list[str]()
+    draft, info = engine.drafting(unread.append), engine.model.info
+    planned = run_to_end(draft.prompt.draft_epoch(draft.context))
+    preamble = run_to_end(draft.prompt.draft_preamble(draft.context, []))
+    drops = [*planned.drops, *draft.conversation.log.drops()]
+    texts, rows = engine.control.waiting_texts(), preamble.sections
     # Without words there is no message yet in which anything joins the sections.
-    added = count(first.preamble) if texts else sum(section["tokens"] for section in first.event_rows)
-    request = engine.context.project(epoch=epoch, event_rows=first.event_rows, added=added, texts=texts)
+    added = engine.context.count(preamble.text) if texts else sum(section["tokens"] for section in rows)
+    request = engine.context.project(epoch=planned.epoch, event_rows=rows, added=added, texts=texts)
     unknown = f"unknown context window for {info.name}" if info.name else "no model is chosen"
     assumed = [f"{unknown}; assuming {info.window:,} tokens"]
     notices = [] if info.known or info.window_refused else assumed
     bounds = NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).bounds
-    return _view_of(session, request, None, first.drops, bounds, (*notices, *first.notices))
+    return _view_of(session, request, None, drops, bounds, (*notices, *unread))
 
 
 def waiting_items(engine: Engine) -> tuple[WindowItem, ...]:

@@ -1,4 +1,4 @@
-"""Open a session for inspection: it sends and changes nothing. `drafting.py` drafts what it would send."""
+"""Open a session for inspection: it sends and changes nothing. `Engine.drafting` drafts what it would send."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
+from nexus_cli.core.shielded_work import run_to_end
 from nexus_cli.core.tool import Effect
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.turn import prepare_request
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.draft import look_at, new_session
-from nexus_cli.session.drafting import run_to_end
 from nexus_cli.session.open_session import find_session, recipe_of
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers

@@ -33,7 +33,7 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
         [] if earlier_drop else [Drop(drop_id, what, replaced_tokens, Cause.COMPACTION, conversation.now(), (1, last))]
     )
     planned = await engine.prompt.draft_epoch(engine.context)
-    epoch = conversation.make_epoch([item], RESUME, planned.frame)
+    epoch = conversation.make_epoch([item], RESUME, planned.epoch)
     note = RECAP, {"epoch": epoch.id, "drop": drop_id}
     engine.begin_epoch(engine.draft_rewrite(epoch, planned, drops, [note]))
     engine.readings.epoch_cause = ""

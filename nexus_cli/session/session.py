@@ -22,7 +22,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.elide import plural
-from nexus_cli.core.entry import Cause, Drop, Kind
+from nexus_cli.core.entry import SWITCH, Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.event_json import event_value, result_of
@@ -33,7 +33,7 @@ from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.core.shielded_work import run_shielded
+from nexus_cli.core.shielded_work import run_shielded, run_to_end
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.spending import Spending
@@ -213,14 +213,17 @@ class Session(BaseSession):
         with SessionLog.for_screen():
             return status(self)
 
-    def prepare_next_request(self) -> RequestPlan:
-        """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
+    def prepare_next_request(self, notify: TakeText = lambda line: None) -> RequestPlan:
+        """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks.
+
+        `notify` receives lines about what could not be read for that epoch.
+        """
         engine = self.engine
         self.load_cache_history()
         if not self.is_bare and engine.conversation.is_recorded and engine.begins_epoch:
-            from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415  (few requests begin one)
-
-            engine.readings.drafted = draft_epoch(self)
+            draft = engine.drafting(notify)
+            planned = run_to_end(draft.prompt.draft_epoch(draft.context))
+            engine.readings.drafted = draft.draft_replanned(planned, SWITCH)
         return engine.next_request()
 
     async def warn_of_cold_request(self) -> str:

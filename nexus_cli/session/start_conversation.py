@@ -45,7 +45,7 @@ async def start_conversation(session: BaseSession, words: str = "") -> None:
         await _resume(session)
     else:
         planned = await engine.prompt.draft_epoch(engine.context, words)
-        engine.conversation.replace_header(planned.frame)
+        engine.conversation.replace_header(planned.epoch)
         engine.conversation.begin(planned.drops, planned.notes)
         for drop in planned.drops:
             engine.control.emit_drop(drop)

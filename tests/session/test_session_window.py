@@ -20,8 +20,8 @@ from nexus_cli.config.settings import TruncationSettings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compactor import Compactor
 from nexus_cli.conversation.compaction.work_log import WorkLog
-from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.entry import ItemForm, Manifest, WindowItem
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message

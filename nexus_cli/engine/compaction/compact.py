@@ -12,14 +12,13 @@ from functools import partial
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.compactor import Summary
-from nexus_cli.conversation.epoch_draft import Rewrite
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core import event
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import RULES_ASKED
-from nexus_cli.core.services import Log
 from nexus_cli.engine.compaction.file_states import look_at_files
 from nexus_cli.engine.compaction.summarise import (
     SummaryError,
@@ -30,7 +29,7 @@ from nexus_cli.engine.compaction.summarise import (
 )
 from nexus_cli.engine.compaction.summary_headings import take_rules
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
-from nexus_cli.engine.requests.engine import Engine, PromptAssembler
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.text.untrusted_text import neutralize
 
 
@@ -60,9 +59,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             begin = partial(engine.fork, "compact") if source == "window" else begin
             rules = await ask_for_rules(begin, plan.summary_cap, (quote.text for quote in missed))
         summary = Summary(text, choice.source, choice.why, rules, ends)
-        rewrite, kept_tokens = await draft_compaction(
-            engine, plan, summary, cause, engine.prompt, engine.conversation.log
-        )
+        rewrite, kept_tokens = await draft_compaction(engine, plan, summary, cause)
         engine.begin_epoch(rewrite)
         if missed:
             engine.conversation.memo(RULES_ASKED, {"last": missed[0].entry})
@@ -116,19 +113,18 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
 
 
 async def draft_compaction(
-    engine: Engine, plan: CompactionPlan, summary: Summary, cause: str, prompt: PromptAssembler, log: Log
+    engine: Engine, plan: CompactionPlan, summary: Summary, cause: str
 ) -> tuple[Rewrite, JsonObject]:
     """Return the rewrite that begins with a summary, and its figures. Raises `SummaryError` unless the messages and the
     whole window shrink.
 
-    Reads the files of the work, and system text and tools from `prompt`. Changes nothing but takes the ids of its
-    drops from `log`: for a preview one in memory.
+    Reads the files of the work, system text and tools. Changes nothing but takes the ids of its drops.
     """
     conversation, before, within = engine.conversation, engine.window_request(), engine.compactor
     record = await look_at_files(within.make_record())
-    drafted = within.draft(plan, summary, record, log.next_drop)
-    planned = await prompt.draft_epoch(engine.context)
-    epoch = conversation.make_epoch(drafted.items, "overflow" if cause == "overflow" else "compaction", planned.frame)
+    drafted = within.draft(plan, summary, record, conversation.log.next_drop)
+    planned = await engine.prompt.draft_epoch(engine.context)
+    epoch = conversation.make_epoch(drafted.items, "overflow" if cause == "overflow" else "compaction", planned.epoch)
     header = max(conversation.epoch.header_tokens, epoch.header_tokens)  # a shorter one is no merit of the summary
     after = header + sum_tokens(epoch.head)
     if after >= before.counted.total:

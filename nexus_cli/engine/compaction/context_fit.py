@@ -6,13 +6,13 @@ window is nearly full, which is rare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import ceil
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import plural
@@ -47,10 +47,9 @@ NARROW = (
 """The notice to a model before a compaction."""
 
 
-def draft_due_pruning(engine: Engine, next_drop: Callable[[], str] | None = None) -> Rewrite | None:
+def draft_due_pruning(engine: Engine) -> Rewrite | None:
     """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
-    only if there may be enough. `next_drop` returns the ids of its drops; without it they have a stand-in. Nothing else
-    changes."""
+    only if there may be enough. Takes the ids of its drops; nothing else changes."""
     results = sum(
         item.tokens
         for item in engine.conversation.items
@@ -66,7 +65,7 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str] | None = None
         return None
     from nexus_cli.engine.compaction.prune import draft_pruning  # noqa: PLC0415  (rarely needed)
 
-    return draft_pruning(engine, least, next_drop, still_warm=warm)
+    return draft_pruning(engine, least, still_warm=warm)
 
 
 async def ensure_fits(engine: Engine, plan: RequestPlan) -> RequestPlan:
@@ -202,7 +201,7 @@ async def replan_sections(engine: Engine) -> None:
     if not hopeless and not (outgrown and all(memo.value != replanned for memo in conversation.memos(WINDOW))):
         return  # also if replanning for this window was already found not worth it
     planned = await engine.prompt.draft_epoch(engine.context)
-    saved = fixed - planned.frame.header_tokens
+    saved = fixed - planned.epoch.header_tokens
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
             conversation.memo(WINDOW, replanned)

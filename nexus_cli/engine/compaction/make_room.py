@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nexus_cli.conversation.epoch_draft import Rewrite
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.budget import preamble_room
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.file_states import look_at_files

@@ -13,7 +13,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.conversation.compaction.pins import list_pins
-from nexus_cli.conversation.epoch_draft import Rewrite
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.drop_list import UNIT
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import WindowItem
@@ -21,11 +21,10 @@ from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Log
 from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
-from nexus_cli.engine.requests.engine import Engine, PromptAssembler
+from nexus_cli.engine.requests.engine import Engine
 
 AHEAD = (1, 10)
 """Numbers of later requests to price."""
@@ -33,11 +32,11 @@ WORDS = 120
 """Most characters shown of a message."""
 
 
-async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, instructions: str) -> JsonObject:
+async def preview_compaction(engine: Engine, instructions: str) -> JsonObject:
     """Return the plan and the drafted window as JSON data. Without a plan, and where a summary at its cap would be
     refused, `possible` is false and `why` has the reason.
 
-    `prompt` drafts system text and tools without changing anything; `log` has the ids of drops, which are not taken.
+    `engine` is one for drafts, which changes nothing.
     """
     plan, request = engine.compactor.plan(engine.settings.compact.to, on_command=True), engine.next_request()
     value: JsonObject = {
@@ -57,7 +56,7 @@ async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, 
     stand_in, _ = engine.compactor.split_summary(plan, "word " * plan.summary_cap)
     summary = Summary(stand_in, choice.source, choice.why)
     try:
-        rewrite, _ = await draft_compaction(engine, plan, summary, "command", prompt, log)
+        rewrite, _ = await draft_compaction(engine, plan, summary, "command")
     except SummaryError as reason:
         return {**value, "why": f"{reason}, with a summary of up to {plan.summary_cap:,} tokens"}
     texts = engine.control.waiting_texts()

@@ -8,11 +8,10 @@ it does not recur until that much is stale again. `engine/compaction/context_fit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.pruning import StaleBatch
 from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause, sum_tokens
@@ -28,11 +27,9 @@ MARGIN = 0.05
 """Share of the budget by which the window must then be below the compaction threshold."""
 
 
-def draft_pruning(
-    engine: Engine, least: int, next_drop: Callable[[], str] | None, *, still_warm: bool
-) -> Rewrite | None:
+def draft_pruning(engine: Engine, least: int, *, still_warm: bool) -> Rewrite | None:
     """Return the rewrite that replaces stale results with stubs, if that pays and frees at least `least` tokens by our
-    count; else None. `next_drop` returns the ids of its drops, which have a stand-in without it; nothing else changes.
+    count; else None. Takes the ids of its drops; nothing else changes.
 
     They are the newest ones up to the age with the best price: every token after the first stub is sent uncached, so an
     old result may cost more than it saves.
@@ -47,7 +44,7 @@ def draft_pruning(
     threshold = engine.settings.compact.at * engine.context.budget.available
     if best.saved < least or _after(request, best.saved) >= threshold:  # above it the window will be compacted anyway
         return None
-    return _draft(engine, best, next_drop)
+    return _draft(engine, best)
 
 
 def draft_cheaper_pruning(engine: Engine) -> Rewrite | None:
@@ -64,15 +61,15 @@ def draft_cheaper_pruning(engine: Engine) -> Rewrite | None:
     for batch in engine.compactor.stale_batches():
         if batch.cold <= share * batch.saved and _after(request, batch.saved) < threshold:
             best = batch
-    return _draft(engine, best, engine.conversation.log.next_drop)
+    return _draft(engine, best)
 
 
-def _draft(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str] | None) -> Rewrite | None:
+def _draft(engine: Engine, stale: StaleBatch) -> Rewrite | None:
     """Return the rewrite that replaces the results of a batch with stubs, None for an empty batch."""
     if not stale.results:
         return None
     conversation = engine.conversation
-    head, drops = stale.draft(conversation, engine.context.measure, next_drop)
+    head, drops = stale.draft(conversation, engine.context.measure)
     epoch = conversation.make_epoch(head, PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum_tokens(epoch.head)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
 from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.attachment import Trigger
@@ -38,12 +39,14 @@ from nexus_cli.core.memo_kinds import (
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Model, Provider
 from nexus_cli.core.rewrite_cost import RewritePrice, price_rewrite
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
+from nexus_cli.engine.requests.readings import Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
+from nexus_cli.engine.requests.unwritten_log import UnwrittenLog
 from nexus_cli.engine.requests.user_input import clip_message, find_all
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.model_info import load_model_info
@@ -60,15 +63,20 @@ class PromptAssembler:
     """Assembles the system text and the preambles of a conversation; this one has no sections: the system text stays as
     it is, and preambles are notices alone."""
 
-    async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
-        """Return the present system text and tools, for the next epoch. `words` is the first message of a
-        session."""
-        return EpochDraft(context.conversation.epoch)
+    async def draft_epoch(self, context: ContextManager, words: str = "") -> Rewrite:
+        """Return a rewrite that has the header of the next epoch, with the present system text and tools, and the new
+        drops of that text. `words` is the first message of a session."""
+        return Rewrite(context.conversation.epoch)
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: the `notices` that wait, and the event sections that changed since
         this epoch last sent them."""
         return Preamble("\n".join(notices), notices.clear)
+
+    def drafting(self, notify: TakeText, conversation: Conversation) -> PromptAssembler:
+        """Return an assembler for drafts, which keeps the state of this one and records in `conversation`. `notify`
+        receives its lines for the person."""
+        return self
 
     def resume(self, conversation: Conversation) -> None:
         """Load the sections that the conversation's epoch has already sent."""
@@ -164,8 +172,8 @@ class Engine:
         return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != (model.info.name, model.effort)
 
     @property
-    def next_epoch(self) -> NextEpoch | None:
-        """The epoch that the next request begins; None if it begins none, or one that is not drafted yet."""
+    def next_epoch(self) -> Rewrite | None:
+        """The rewrite that the next request begins with; None if there is none, or it is not drafted yet."""
         draft = self.readings.drafted
         is_due = draft is not None and draft.epoch.parent == self.conversation.epoch.id and self.begins_epoch
         return draft if is_due else None
@@ -196,7 +204,7 @@ class Engine:
     def draft_rewrite(
         self,
         epoch: Epoch,
-        planned: EpochDraft | None = None,
+        planned: Rewrite | None = None,
         drops: Sequence[Drop] = (),
         notes: Sequence[Note] = (),
         *,
@@ -204,7 +212,7 @@ class Engine:
     ) -> Rewrite:
         """Return the rewrite that begins `epoch`, with its price, for a new window without any report. Changes nothing.
 
-        Its drops and notes include those of `planned`, the draft that its header is from. `before` is the estimate of
+        Its drops and notes include those of `planned`, the rewrite that its header is from. `before` is the estimate of
         the present window in tokens, if it is not that of its request.
         """
         price = self.price_epoch(epoch, before, report=self.conversation.anchor)
@@ -212,9 +220,9 @@ class Engine:
             drops, notes = (*planned.drops, *drops), (*planned.notes, *notes)
         return Rewrite(epoch, drops, notes, price)
 
-    def draft_replanned(self, planned: EpochDraft, cause: str) -> Rewrite:
+    def draft_replanned(self, planned: Rewrite, cause: str) -> Rewrite:
         """Return the rewrite that sends the present window under the system text and tools of `planned`."""
-        epoch = self.conversation.make_epoch(self.conversation.arranged, cause, planned.frame)
+        epoch = self.conversation.make_epoch(self.conversation.arranged, cause, planned.epoch)
         return self.draft_rewrite(epoch, planned, before=self.context.project(epoch=self.conversation.epoch).tokens)
 
     def price_epoch(
@@ -270,6 +278,17 @@ class Engine:
         is_same_model = model.info.served_name == self.model.info.served_name
         context.use_model(model, budget, estimate, None if is_same_model else self.context.calibrations)
         return self._beside(context, Readings())
+
+    def drafting(self, notify: TakeText = lambda line: None) -> Engine:
+        """Return an engine to draft what this one would do next: it numbers epochs and drops as this one would, and
+        records drops in memory. Nothing may be appended to its conversation, or begin in it.
+
+        `notify` receives lines about skipped contributors and unusual files, which it reads anew.
+        """
+        context = copy(self.context)
+        context.conversation = copy(self.conversation)
+        context.conversation.log = UnwrittenLog(self.conversation.log)
+        return replace(self, context=context, prompt=self.prompt.drafting(notify, context.conversation))
 
     def _beside(self, context: ContextManager, readings: Readings) -> Engine:
         return Engine(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.section_rows import UNREAD
@@ -42,17 +42,17 @@ class PromptAssembly(PromptAssembler):
     """The notices attached to that request, taken from the queue: they wait again if an epoch begins before it is sent.
     """
 
-    def drafting(self, notify: TakeText, left_out: SectionDrops) -> PromptAssembly:
-        """Return an assembly for drafts of the same sections, which do not change the state of the conversation."""
-        collector = self.collector.drafting(notify, left_out)
-        return PromptAssembly(collector, self.offer, self.rules, self.inherited)
+    def drafting(self, notify: TakeText, conversation: Conversation) -> PromptAssembly:
+        """See `PromptAssembler`."""
+        left_out = SectionDrops(conversation.log, conversation.clock, lambda drop: None)
+        return replace(self, collector=self.collector.drafting(notify, left_out))
 
-    async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
+    async def draft_epoch(self, context: ContextManager, words: str = "") -> Rewrite:
         """Return the present system text and tools, planned for the budget of `context`. `words` is the first
         message of a session."""
         self.collector.set_budget(context.budget)
         if self.inherited is not None:
-            return EpochDraft(self.inherited)
+            return Rewrite(context.conversation.epoch.with_header(self.inherited))
         called = await asyncio.to_thread(self.offer.called_for)
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), called))
         plan, pending = await self.collector.system_plan()
@@ -68,7 +68,7 @@ class PromptAssembly(PromptAssembler):
             tools_tokens=context.tools_cost(tools),
             sections=canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
-        return EpochDraft(header, pending)
+        return Rewrite(header, [drop for drop, _ in pending], [note for _, note in pending])
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: every event section that changed, for a user message and for the

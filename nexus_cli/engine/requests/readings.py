@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.core.entry import Drop, Epoch
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.section_rows import SectionRows
-
-
-@dataclass(frozen=True, eq=False)
-class NextEpoch:
-    """A draft of the epoch that the next request will begin; not recorded yet."""
-
-    epoch: Epoch
-    drops: tuple[Drop, ...]
-    """Drops of its system text, without their texts."""
-    notices: tuple[str, ...]
-    """Lines about skipped contributors and unusual files."""
-    event_rows: SectionRows = ()
-    """The event sections of the first request of a session."""
-    preamble: str = ""
-    """The text of these sections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +31,8 @@ class Readings:
 
     epoch_cause: str = ""
     """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
-    drafted: NextEpoch | None = None
-    """The newest draft of an epoch; `Engine.next_epoch` is the draft that still holds."""
+    drafted: Rewrite | None = None
+    """The newest draft of the next request's epoch, for its size; `Engine.next_epoch` is the draft that still holds."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
     away: list[Mapping[str, str]] = field(default_factory=list)

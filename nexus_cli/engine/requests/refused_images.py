@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.epoch_draft import Rewrite
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.entry import UNDO
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.session.base_session import Act, BaseSession
-from nexus_cli.session.drafting import drafting
 
 
 def compaction(instructions: str) -> Act:
@@ -41,10 +39,7 @@ def preview(instructions: str, report: Callable[[JsonObject], None]) -> Act:
 
 async def preview_of(session: BaseSession, instructions: str = "") -> JsonObject:
     """Return the preview of a compaction, drafted beside the session."""
-    if session.is_bare:  # a session from parts has no sections
-        return await preview_compaction(session.engine, session.engine.prompt, MemoryLog(), instructions)
-    prompt, log = drafting(session, lambda notice: None)
-    return await preview_compaction(session.engine, prompt, log, instructions)
+    return await preview_compaction(session.engine.drafting(), instructions)
 
 
 def uncompaction() -> Act:
@@ -72,10 +67,10 @@ def uncompaction() -> Act:
         anchor = engine.backoff.anchor_before(active.id) if is_same_model else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
         if is_same_model:
-            planned = EpochDraft(replace(old, effort=engine.model.effort))
+            planned = Rewrite(replace(old, effort=engine.model.effort))
         else:
             planned = await engine.prompt.draft_epoch(engine.context)
-        epoch = conversation.make_epoch(head, UNDO, planned.frame)
+        epoch = conversation.make_epoch(head, UNDO, planned.epoch)
         _refuse_if_too_large(engine.context.project(epoch=epoch, items=epoch.head, anchor=anchor))
         is_older = is_same_model and old.system != conversation.epoch.system
         notes = engine.backoff.undone(epoch.id, active.id)

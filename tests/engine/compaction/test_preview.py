@@ -25,7 +25,6 @@ from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.reports.event_texts import describe_kept
 from nexus_cli.session.acts.compaction import preview
-from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells
 
@@ -111,8 +110,7 @@ def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> N
             plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
             assert plan is not None
             summary = Summary(text, value["summary"]["source"], value["summary"]["why"])
-            prompt, log = drafting(session, lambda notice: None)
-            rewrite, kept = await draft_compaction(engine, plan, summary, "command", prompt, log)
+            rewrite, kept = await draft_compaction(engine.drafting(), plan, summary, "command")
             assert held(session) == before
             script.summary = text
             made = ended(await session.compact())
@@ -222,9 +220,8 @@ def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_rep
             size = sum(item.tokens for item in flatten(plan.gone)) + 50
             summary = Summary(summary_of_size(size, engine.context.count), "window", "")
             (tmp_path / "NEXUS.md").write_text("Be brief.\n")
-            prompt, log = drafting(session, lambda notice: None)
             with pytest.raises(SummaryError, match="not free tokens"):
-                await draft_compaction(engine, replace(plan, summary_most=size), summary, "command", prompt, log)
+                await draft_compaction(engine.drafting(), replace(plan, summary_most=size), summary, "command")
 
     asyncio.run(live())
 

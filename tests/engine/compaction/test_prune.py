@@ -18,7 +18,7 @@ from nexus_cli.commands.cache import cache_report
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.pins import add_pin
-from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.entry import Cause, ItemForm
 from nexus_cli.core.event import (
     CacheResult,
@@ -202,7 +202,7 @@ def test_the_notice_before_a_pruning_is_the_pruning_not_applied(tmp_path: Path) 
     [line] = prune_notice(state)
     assert before == (state.record.last_drop(), conversation.epoch, conversation.version)
     said = int(re.findall(r"([\d,]+) tokens", line)[0].replace(",", ""))
-    rewrite = draft_due_pruning(again.engine, conversation.log.next_drop)
+    rewrite = draft_due_pruning(again.engine)
     assert rewrite is not None
     again.engine.begin_epoch(rewrite)
     stubs = sum(item.form is ItemForm.STUB for item in conversation.epoch.head)
@@ -240,10 +240,10 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     prompt = session.engine.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def without(context: ContextManager, words: str = "") -> EpochDraft:
-        now = (await draft_epoch(context)).frame
+    async def without(context: ContextManager, words: str = "") -> Rewrite:
+        now = (await draft_epoch(context)).epoch
         tools = tuple(tool for tool in now.tools if tool["function"]["name"] != "recall")
-        return EpochDraft(replace(now, tools=tools))
+        return Rewrite(replace(now, tools=tools))
 
     async def turns() -> list[Event]:
         try:

@@ -13,7 +13,7 @@ from session.summed import SUMMARY, Summariser, asks_for_summary, ended, living,
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
@@ -236,7 +236,7 @@ def count_drafts(session: Session, asked: list[int]) -> None:
     prompt = session.engine.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def counting(context: ContextManager, words: str = "") -> EpochDraft:
+    async def counting(context: ContextManager, words: str = "") -> Rewrite:
         asked.append(1)
         return await draft_epoch(context)
 

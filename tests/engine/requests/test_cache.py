@@ -31,9 +31,9 @@ from nexus_cli.commands.cache import cache_report, miss_report
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
-from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.fingerprints import Fingerprint, render_fingerprint
 from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
@@ -92,10 +92,10 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
     draft_epoch = prompt.draft_epoch
 
     async def another(context: ContextManager) -> Any:
-        now = (await draft_epoch(context)).frame
+        now = (await draft_epoch(context)).epoch
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
-        return EpochDraft(replace(now, tools=tuple(tools)))
+        return Rewrite(replace(now, tools=tuple(tools)))
 
     patch.setattr(prompt, "draft_epoch", another)
     session.reload()
@@ -243,8 +243,8 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small(context: ContextManager, words: str = "") -> EpochDraft:
-        return EpochDraft(EpochHeader(MODEL, "be brief", ()))
+    async def small(context: ContextManager, words: str = "") -> Rewrite:
+        return Rewrite(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
         try:
