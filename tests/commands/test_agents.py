@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,18 +53,15 @@ def context(tmp_path: Path) -> Iterator[FakeContext]:
     asyncio.run(first.aclose())
 
 
-def over(context: FakeContext, session: Session, work: Callable[[], Awaitable[None]]) -> None:
-    """Do `work` with `session` as the open one, in one loop."""
+@asynccontextmanager
+async def opened(context: FakeContext, session: Session) -> AsyncIterator[None]:
+    """`session` is the open one, and closed afterwards."""
     context.session = session
-
-    async def whole() -> None:
-        try:
-            async with asyncio.timeout(300):
-                await work()
-        finally:
-            await session.aclose()
-
-    asyncio.run(whole())
+    try:
+        async with asyncio.timeout(300):
+            yield
+    finally:
+        await session.aclose()
 
 
 async def typed(context: FakeContext, rest: str) -> None:
@@ -84,7 +81,7 @@ def test_without_workers_it_says_so(context: FakeContext) -> None:
         context.run("agents w1")
 
 
-def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeContext, tmp_path: Path) -> None:
+async def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeContext, tmp_path: Path) -> None:
     heard = asyncio.Event()
 
     async def listens(request: Request) -> Any:
@@ -97,7 +94,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
     crew = Crew({"ONE": listens, "root": handing(background)})
     session = crewed(crew, tmp_path, interactive=True, front="chat")
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         await typed(context, "")
@@ -121,11 +118,9 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
             with pytest.raises(NexusError, match=why):
                 await typed(context, rest)
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
-def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
+async def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
     context: FakeContext, tmp_path: Path
 ) -> None:
     recipes = places().config / "recipes"
@@ -136,7 +131,7 @@ def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
     session = crewed(crew, tmp_path, interactive=True, front="chat")
     ended: list[str] = []
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         done = asyncio.Event()
@@ -155,19 +150,18 @@ def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
         assert worker and "heard and more" in worker.report
         assert any("w1 finished" in notice for notice in session.engine.readings.notices)
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
-def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
+async def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
     context: FakeContext, tmp_path: Path
 ) -> None:
     crew = Crew({"DEEP": doing("deep"), "HIGH": handing("DEEP"), "root": handing("HIGH")})
     session = crewed(crew, tmp_path)
-    run(session, "root")
+    async with opened(context, session):
+        assert [event async for event in session.run("root")]
     again = crewed(Crew({"root": doing("x")}), tmp_path, session.id)
 
-    async def work() -> None:
+    async with opened(context, again):
         await typed(context, "")
         assert states(context) == {"w1": "finished", "w1.1": "finished"}
         rows = {row["id"]: row for row in context.shown[-1][1]["workers"]}
@@ -182,8 +176,6 @@ def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
         own = show_session(again.ledger, rows["w1"]["session"])
         assert own["spawner"] == again.id and f"spawner {again.id}" in told(again.ledger, own["id"])
         assert [row["id"] for row in own["workers"]] == ["w1.1"]
-
-    over(context, again, work)
 
 
 def test_a_worker_whose_process_was_killed_has_the_steps_of_its_session(tmp_path: Path) -> None:
@@ -238,7 +230,7 @@ def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("pick", sample(["apply", "discard", "later", None], 4))
-def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
+async def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
     pick: str | None, context: FakeContext, tmp_path: Path
 ) -> None:
     project = make_project(tmp_path / "project")
@@ -246,7 +238,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
     session = edits_in_a_worktree(project)
     context.pick = lambda choices: pick
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         await typed(context, "review w1")
@@ -270,19 +262,17 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
         else:
             assert len(kept) == 1 and not notices
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("pick", sample(["remove", "later"], 2))
-def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_person_removes_it(
+async def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_person_removes_it(
     pick: str, context: FakeContext, tmp_path: Path
 ) -> None:
     project = make_project(tmp_path / "project")
     session = edits_in_a_worktree(project)
     context.pick = lambda choices: pick
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         (record,) = list_worktrees(project)
@@ -292,16 +282,14 @@ def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_per
         assert not list_worktrees(project) if pick == "remove" else list_worktrees(project)
         assert context.said == ([f"Worktree {record.name} was removed."] if pick == "remove" else [])
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
-def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeContext, tmp_path: Path) -> None:
+async def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeContext, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     session = edits_in_a_worktree(project)
     context.pick = lambda choices: "apply"
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         (project / "app.py").write_text("by the person\n")
@@ -314,11 +302,9 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         assert "conflicts are left in app.py" in told_acts(session)[-1]
         assert len(list_worktrees(project)) == 1
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
-def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_back(
+async def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_back(
     context: FakeContext, tmp_path: Path
 ) -> None:
     project = make_project(tmp_path / "project")
@@ -328,7 +314,7 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         name, _, rest = line.partition(" ")
         await find(name, context.commands).invoke(context, rest)
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         (record,), before = list_worktrees(project), (project / "app.py").read_text()
@@ -372,8 +358,6 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
             assert f" files: {act}" in find_form("timeline")(value, 200)
             assert (page.count(act), written.count(act), told(session.ledger, session.id).count(act)) == (1, 1, 1)
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
 def test_a_worktree_that_a_shell_applies_is_listed_in_the_session_of_its_worker(
@@ -397,12 +381,12 @@ def test_a_worktree_that_a_shell_applies_is_listed_in_the_session_of_its_worker(
 
 
 @pytest.mark.matrix
-def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path) -> None:
+async def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     looking = {"task": "ONE", "worktree": True}
     session = crewed(Crew({"ONE": doing("seen"), "root": handing("ONE", looking)}), project, front="chat")
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         with pytest.raises(NexusError, match="this worker has no worktree"):
@@ -410,11 +394,11 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
         await typed(context, "review w2")
         assert "had no new changes and was removed" in context.said[-1]
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
-def test_a_worker_of_a_worker_is_reviewed_where_its_worktree_was_made(context: FakeContext, tmp_path: Path) -> None:
+async def test_a_worker_of_a_worker_is_reviewed_where_its_worktree_was_made(
+    context: FakeContext, tmp_path: Path
+) -> None:
     project = make_project(tmp_path / "project")
     apart, names = {"worktree": True}, ("FIRST", "SECOND", "THIRD")
     roles = {name: doing([("write_file", {"path": name.lower(), "content": name})], "made it") for name in names} | {
@@ -425,7 +409,7 @@ def test_a_worker_of_a_worker_is_reviewed_where_its_worktree_was_made(context: F
     session = crewed(Crew(roles), project, interactive=True, front="chat")
     context.pick = lambda choices: "apply"
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         await typed(context, "review w1.1")
@@ -441,12 +425,12 @@ def test_a_worker_of_a_worker_is_reviewed_where_its_worktree_was_made(context: F
         await typed(context, "review w2")
         assert (project / "second").read_text() == "SECOND" and (project / "third").read_text() == "THIRD"
 
-    over(context, session, work)
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("pick", sample(["apply", "discard"], 2))
-def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContext, tmp_path: Path, pick: str) -> None:
+async def test_what_was_not_shown_is_neither_applied_nor_discarded(
+    context: FakeContext, tmp_path: Path, pick: str
+) -> None:
     project = make_project(tmp_path / "project")
     session, before = edits_in_a_worktree(project), (project / "app.py").read_text()
 
@@ -455,7 +439,7 @@ def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContex
         (record.folder / "later").write_text("not shown")
         return pick
 
-    async def work() -> None:
+    async with opened(context, session):
         async for _ in session.run("root"):
             pass
         context.pick = answer
@@ -468,8 +452,6 @@ def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContex
         context.pick = lambda choices: pick
         await typed(context, "review w1")
         assert "its commits:" in context.said[-1] and not list_worktrees(project)
-
-    over(context, session, work)
 
 
 def test_an_apply_that_leaves_conflicts_alone_has_changed_the_session(tmp_path: Path) -> None:

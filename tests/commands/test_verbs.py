@@ -64,7 +64,7 @@ def test_what_a_verb_says_is_shown_while_it_runs(
     assert context.said == ["Open http://login"]
 
 
-def test_ctrl_c_ends_the_wait_for_a_verb_but_not_what_one_has_begun_to_change(context: FakeContext) -> None:
+async def test_ctrl_c_ends_the_wait_for_a_verb_but_not_what_one_has_begun_to_change(context: FakeContext) -> None:
     begun, goes_on, done = threading.Event(), threading.Event(), []
 
     def work(source: Source) -> Report[Any]:
@@ -73,19 +73,16 @@ def test_ctrl_c_ends_the_wait_for_a_verb_but_not_what_one_has_begun_to_change(co
         done.append(True)
         return Report("", {}, line="changed")
 
-    async def both() -> None:
-        with pytest.raises(asyncio.CancelledError):
-            await stop(context, Verb(work), begun)
-        assert not (context.said or done)
-        begun.clear()
-        asyncio.get_running_loop().call_later(0.2, goes_on.set)
-        await stop(context, Verb(work, authority=Authority.ACTS, busy="changing"), begun)
-
-    asyncio.run(both())
+    with pytest.raises(asyncio.CancelledError):
+        await stop(context, Verb(work), begun)
+    assert not (context.said or done)
+    begun.clear()
+    asyncio.get_running_loop().call_later(0.2, goes_on.set)
+    await stop(context, Verb(work, authority=Authority.ACTS, busy="changing"), begun)
     assert context.said == ["changed"] and done
 
 
-def test_ctrl_c_closes_the_question_of_a_verb(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ctrl_c_closes_the_question_of_a_verb(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, closed, begun = threading.Event(), threading.Event(), threading.Event()
 
     async def choose(title: str, choices: Sequence[Choice], search: object = None) -> str | None:
@@ -102,20 +99,17 @@ def test_ctrl_c_closes_the_question_of_a_verb(context: FakeContext, monkeypatch:
         source.confirm("Go on?")
         raise AssertionError("nobody has answered")
 
-    async def both() -> None:
-        running = asyncio.create_task(give(context, [Verb(work)]))
-        assert await asyncio.to_thread(asked.wait, SECONDS)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert await asyncio.to_thread(closed.wait, SECONDS)
-
     monkeypatch.setattr(context, "choose", choose)
-    asyncio.run(both())
+    running = asyncio.create_task(give(context, [Verb(work)]))
+    assert await asyncio.to_thread(asked.wait, SECONDS)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await asyncio.to_thread(closed.wait, SECONDS)
     assert begun.is_set() and not context.said
 
 
-def test_a_stopped_verb_asks_nothing_any_more(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopped_verb_asks_nothing_any_more(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, stopped, ended, asked = threading.Event(), threading.Event(), threading.Event(), threading.Event()
 
     async def choose(title: str, choices: Sequence[Choice], search: object = None) -> str | None:
@@ -132,17 +126,14 @@ def test_a_stopped_verb_asks_nothing_any_more(context: FakeContext, monkeypatch:
             ended.set()
         raise AssertionError("nobody has answered")
 
-    async def both() -> None:
-        running = asyncio.create_task(give(context, [Verb(work)]))
-        assert await asyncio.to_thread(begun.wait, SECONDS)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        stopped.set()
-        assert await asyncio.to_thread(ended.wait, SECONDS)
-
     monkeypatch.setattr(context, "choose", choose)
-    asyncio.run(both())
+    running = asyncio.create_task(give(context, [Verb(work)]))
+    assert await asyncio.to_thread(begun.wait, SECONDS)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    stopped.set()
+    assert await asyncio.to_thread(ended.wait, SECONDS)
     assert not asked.is_set()
 
 

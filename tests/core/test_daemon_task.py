@@ -71,35 +71,29 @@ def test_tasks_that_hang_cost_their_own_limit_once_and_the_others_nothing() -> N
     assert all(task.succeeded for task in hung), "they go on, and can be waited for again"
 
 
-def test_a_cancellation_ends_the_wait_at_once_and_what_has_not_started_never_runs() -> None:
+async def test_a_cancellation_ends_the_wait_at_once_and_what_has_not_started_never_runs() -> None:
     free = threading.Event()
     tasks: list[DaemonTask[Any]] = [DaemonTask(free.wait, 3600.0), DaemonTask(lambda: None, 3600.0)]
 
-    async def main() -> None:
-        waiting = asyncio.create_task(run_tasks(tasks))
-        while tasks[0].started is None:  # noqa: ASYNC110  (a thread sets it)
-            await asyncio.sleep(0.01)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(main())
+    waiting = asyncio.create_task(run_tasks(tasks))
+    while tasks[0].started is None:  # noqa: ASYNC110  (a thread sets it)
+        await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     free.set()
-    time.sleep(0.05)
+    await asyncio.sleep(0.05)
     assert tasks[1].started is None
 
 
-def test_a_loop_that_was_held_up_is_not_charged_to_the_task() -> None:
+async def test_a_loop_that_was_held_up_is_not_charged_to_the_task() -> None:
     going = threading.Event()
 
-    async def main() -> DaemonTask[bool]:
-        asyncio.get_running_loop().call_soon(time.sleep, 8 * TICK)
-        asyncio.get_running_loop().call_later(9 * TICK, going.set)
-        task = DaemonTask(lambda: going.wait(30), 5 * TICK)
-        await run_tasks([task])
-        return task
-
-    assert asyncio.run(main()).ended, "the limit would have been over while nobody could run"
+    asyncio.get_running_loop().call_soon(time.sleep, 8 * TICK)
+    asyncio.get_running_loop().call_later(9 * TICK, going.set)
+    task = DaemonTask(lambda: going.wait(30), 5 * TICK)
+    await run_tasks([task])
+    assert task.ended, "the limit would have been over while nobody could run"
 
 
 def test_without_threads_every_task_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -201,7 +200,7 @@ def test_rows_of_a_path_become_those_of_the_repository_at_its_first_use(team: An
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(("role", "folder"), [("ana", "ana"), ("mira", "mira")])
-def test_a_server_continues_a_colleagues_session_in_its_own_clone(
+async def test_a_server_continues_a_colleagues_session_in_its_own_clone(
     team: Any, clones: Any, postgres: Server, tmp_path: Path, role: str, folder: str
 ) -> None:
     session = begin(team.ana, clones.ana, "the words of Ana")
@@ -210,14 +209,13 @@ def test_a_server_continues_a_colleagues_session_in_its_own_clone(
     config.parent.mkdir(parents=True)
     config.write_text(f'[ledger]\nurl = "{postgres.url(team.name, role)}"\n')
 
-    async def resume() -> Path:
-        pool = AgentPool(SharedComponents(SETTINGS, Answering(), cwd=clones.mira))
-        try:
-            return (await pool.create(config=AgentConfig(session=session, model=MODEL))).session.folder
-        finally:
-            await pool.aclose()
-
-    assert asyncio.run(resume()) == getattr(clones, folder)
+    pool = AgentPool(SharedComponents(SETTINGS, Answering(), cwd=clones.mira))
+    try:
+        assert (await pool.create(config=AgentConfig(session=session, model=MODEL))).session.folder == getattr(
+            clones, folder
+        )
+    finally:
+        await pool.aclose()
 
 
 def test_a_copy_in_a_file_has_the_path_of_the_clone_here(team: Any, clones: Any, tmp_path: Path) -> None:

@@ -97,34 +97,28 @@ def test_a_call_that_is_cancelled_is_cancelled_at_the_server(play: Play, tmp_pat
 
 
 @pytest.mark.matrix
-def test_a_server_that_is_being_ended_has_no_revision() -> None:
-    async def end() -> None:
-        host, server = McpHost(), raw("closes")
-        first = (await host.list_offer(server)).revision
-        assert first == host.find_revision(server)
-        call = asyncio.create_task(host.call(server, "read_file", {}))
-        while host.find_revision(server) == first:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)  # another process tells it
-        assert host.find_revision(server) == "" and host._groups, "its process still runs"
-        await asyncio.gather(call, return_exceptions=True)
-        await host.aclose()
-
-    asyncio.run(end())
+async def test_a_server_that_is_being_ended_has_no_revision() -> None:
+    host, server = McpHost(), raw("closes")
+    first = (await host.list_offer(server)).revision
+    assert first == host.find_revision(server)
+    call = asyncio.create_task(host.call(server, "read_file", {}))
+    while host.find_revision(server) == first:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)  # another process tells it
+    assert host.find_revision(server) == "" and host._groups, "its process still runs"
+    await asyncio.gather(call, return_exceptions=True)
+    await host.aclose()
 
 
 @pytest.mark.matrix
-def test_a_call_that_is_in_flight_when_the_process_is_ended_says_that_it_was_cancelled(tmp_path: Path) -> None:
+async def test_a_call_that_is_in_flight_when_the_process_is_ended_says_that_it_was_cancelled(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
 
-    async def end() -> None:
-        host = McpHost()
-        call = asyncio.create_task(host.call(raw("hang", notes), "read_file", {}))
-        await wait_for_note(notes, "call")
-        await host.aclose()
-        with pytest.raises(ServerError, match="the call was cancelled"):
-            await call
-
-    asyncio.run(end())
+    host = McpHost()
+    call = asyncio.create_task(host.call(raw("hang", notes), "read_file", {}))
+    await wait_for_note(notes, "call")
+    await host.aclose()
+    with pytest.raises(ServerError, match="the call was cancelled"):
+        await call
 
 
 async def wait_for_note(notes: Path, word: str) -> None:

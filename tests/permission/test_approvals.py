@@ -202,18 +202,15 @@ def test_a_level_that_allows_the_call_answers_the_question_and_holds_on(tmp_path
     assert any(bound.name == "allow" and bound.bound_by == "this session" for bound in sessions[0].dispatcher.bounds)
 
 
-def test_the_model_is_told_once_of_a_level_that_was_changed_to_and_fro(tmp_path: Path) -> None:
+async def test_the_model_is_told_once_of_a_level_that_was_changed_to_and_fro(tmp_path: Path) -> None:
     provider = Played(lambda request: "fine")
     session = open_session(Options(tmp_path, MODEL), SETTINGS, approver=None, provider=provider)
 
-    async def turns() -> None:
-        for levels in ((), ("edit", "all", "edit"), ("all", "edit")):
-            for level in levels:
-                session.set_level(level)
-            _ = [event async for event in session.run("go")]
-        await session.aclose()
-
-    asyncio.run(turns())
+    for levels in ((), ("edit", "all", "edit"), ("all", "edit")):
+        for level in levels:
+            session.set_level(level)
+        _ = [event async for event in session.run("go")]
+    await session.aclose()
     first, second, third = (str(messages[-1]["content"]) for messages in provider.seen)
     assert "level edit" not in first + third and second.count("level edit") == 1 and "level all" not in second
 

@@ -729,7 +729,7 @@ def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Pa
         ),
     ],
 )
-def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(
+async def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(
     project: Path, file: str, text: str, read: tuple[str, dict[str, str]]
 ) -> None:
     (project / "a").write_text("one")
@@ -737,19 +737,16 @@ def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(
     (project / file).parent.mkdir(parents=True)
     (project / file).write_text(text)
 
-    async def play() -> list[bool]:
-        ran = []
-        for act in (lambda: None, lambda: trust.trust(project), lambda: trust.revoke_trust(project)):
-            act()
-            ran += [result.ran for result in results([event async for event in session.run("go")])]
-        await session.aclose()
-        return ran
-
-    assert asyncio.run(play()) == [True, False, True]
+    ran = []
+    for act in (lambda: None, lambda: trust.trust(project), lambda: trust.revoke_trust(project)):
+        act()
+        ran += [result.ran for result in results([event async for event in session.run("go")])]
+    await session.aclose()
+    assert ran == [True, False, True]
 
 
 @pytest.mark.matrix
-def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
+async def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
     person, tools = Person(), list[str]()
     steps: list[Any] = [[WRITES, FREE, ("write_file", {"path": "a.txt", "content": "x"})], "the plan", "done", "done"]
 
@@ -760,16 +757,12 @@ def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_en
     provider = Played(script)
     session = open_session(Options(project, MODEL), SETTINGS, approver=person, provider=provider)
 
-    async def turns() -> list[Event]:
-        session.set_level(PLAN)
-        events = [event async for event in session.run("one")]
-        session.set_level("edit")
-        for words in ("two", "three"):
-            events += [event async for event in session.run(words)]
-        await session.aclose()
-        return events
-
-    events = asyncio.run(turns())
+    session.set_level(PLAN)
+    events = [event async for event in session.run("one")]
+    session.set_level("edit")
+    for words in ("two", "three"):
+        events += [event async for event in session.run(words)]
+    await session.aclose()
     assert not person.asked and [result.ran for result in results(events)] == [False, True, False]
     assert all("plan mode" in result.text for result in results(events)[::2])
     told = [str(messages[-1]["content"]) for messages in provider.seen]
@@ -926,25 +919,22 @@ def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(projec
 
 
 @pytest.mark.matrix
-def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path) -> None:
+async def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path) -> None:
     keep, look = ("bash", {"command": "echo kept > $TMPDIR/a; echo $TMPDIR"}), ("bash", {"command": "cat $TMPDIR/a"})
 
     async def turn(session: Session) -> str:
         return results([event async for event in session.run("go")])[-1].text.splitlines()[0]
 
-    async def turns() -> None:
-        first = opened(project, keep, allow="auto")
-        temp = Path(await turn(first))
-        script = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else [look])
-        options = Options(project, MODEL, allow="auto")
-        same = open_session(replace(options, resume=first.id), SETTINGS, approver=None, provider=script, earlier=first)
-        assert await turn(same) == "kept", "the same session under another model"
-        other = open_session(options, SETTINGS, approver=None, provider=script, earlier=same)
-        assert not temp.exists()
-        assert "No such file" in await turn(other)
-        await other.aclose()
-
-    asyncio.run(turns())
+    first = opened(project, keep, allow="auto")
+    temp = Path(await turn(first))
+    script = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else [look])
+    options = Options(project, MODEL, allow="auto")
+    same = open_session(replace(options, resume=first.id), SETTINGS, approver=None, provider=script, earlier=first)
+    assert await turn(same) == "kept", "the same session under another model"
+    other = open_session(options, SETTINGS, approver=None, provider=script, earlier=same)
+    assert not temp.exists()
+    assert "No such file" in await turn(other)
+    await other.aclose()
 
 
 def test_what_is_always_allowed_in_a_worktree_is_stored_for_its_project(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from server.play import ScriptedServer
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.reply import Reply
 
 FORMS = pytest.mark.parametrize("form", list(MODELS))
 CALLS = [
@@ -101,18 +100,14 @@ def test_calls_with_odd_ids_and_indexes_are_told_apart(
 
 @pytest.mark.matrix
 @FORMS
-def test_requests_one_after_another_share_a_connection_and_each_tells_what_it_used(
+async def test_requests_one_after_another_share_a_connection_and_each_tells_what_it_used(
     form: str, model_server: ScriptedServer
 ) -> None:
     model_server.load(["one", "two", "three"])
 
-    async def run() -> list[Reply]:
-        backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
-        replies = [(await hear(backend, request(MODELS[form]))).reply for _ in range(3)]
-        await backend.aclose()
-        return replies
-
-    replies = asyncio.run(run())
+    backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
+    replies = [(await hear(backend, request(MODELS[form]))).reply for _ in range(3)]
+    await backend.aclose()
     assert [reply.message.content for reply in replies] == ["one", "two", "three"]
     assert len({r.connection for r in model_server.requests}) == 1
     used = [(u.input, u.output, u.cache_read) for reply in replies if (u := reply.usage)]
@@ -136,13 +131,10 @@ def test_a_local_openai_server_needs_no_key_and_a_hosted_one_does(
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("model", ["hosted_vllm/m", "lm_studio/m", "llamafile/m"])
-def test_servers_of_ones_own_need_no_key(model: str, model_server: ScriptedServer) -> None:
-    async def run() -> str:
-        backend = LitellmBackend(api_base=model_server.base("chat"))
-        return (await hear(backend, request(model))).reply.message.content
-
+async def test_servers_of_ones_own_need_no_key(model: str, model_server: ScriptedServer) -> None:
     model_server.load(["here"])
-    assert asyncio.run(run()) == "here"
+    backend = LitellmBackend(api_base=model_server.base("chat"))
+    assert (await hear(backend, request(model))).reply.message.content == "here"
     assert model_server.requests[0].body["messages"] == list(ASKED)
 
 

@@ -67,19 +67,16 @@ def test_a_model_that_litellm_lacks_gets_the_request_of_the_one_before(
     assert "high" in json.dumps(sent) or "thinking" in json.dumps(sent)
 
 
-def test_ollama_is_told_the_size_of_the_window_that_is_known_by_then(model_server: ScriptedServer) -> None:
+async def test_ollama_is_told_the_size_of_the_window_that_is_known_by_then(model_server: ScriptedServer) -> None:
     """The server may have begun, or have got another version of the model, after the first request."""
     windows = [128_000, 8_000]
 
-    async def talk() -> None:
-        infos = (ModelInfo("ollama_chat/mine", "ollama_chat", window) for window in windows)
-        backend = LitellmBackend(api_base=model_server.base("ollama"), info=lambda name: next(infos))
-        for _ in windows:
-            await hear(backend, request("ollama/mine"))
-        await backend.aclose()
-
     model_server.load(["one", "two"])
-    asyncio.run(talk())
+    infos = (ModelInfo("ollama_chat/mine", "ollama_chat", window) for window in windows)
+    backend = LitellmBackend(api_base=model_server.base("ollama"), info=lambda name: next(infos))
+    for _ in windows:
+        await hear(backend, request("ollama/mine"))
+    await backend.aclose()
     sent = [one.body["options"]["num_ctx"] for one in model_server.requests if one.path == "/api/chat"]
     assert sent == windows
 

@@ -95,7 +95,7 @@ STALL = 0.1
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(["chat", "anthropic", "gemini"], 3))
-def test_a_damaged_stream_ends_within_its_limits(form: str, model_server: ScriptedServer) -> None:
+async def test_a_damaged_stream_ends_within_its_limits(form: str, model_server: ScriptedServer) -> None:
     call = {"name": "look", "arguments": {"at": "x"}}
     rng = random.Random(form)
     model_server.load(
@@ -111,16 +111,13 @@ def test_a_damaged_stream_ends_within_its_limits(form: str, model_server: Script
         ]
     )
 
-    async def run() -> int:
-        backend = LitellmBackend(api_base=model_server.base(form), api_key="sk-test-0123456789")
-        broken = 0
-        try:
-            for _ in range(DAMAGES):
-                async with asyncio.timeout(SECONDS):
-                    heard = await hear(backend, request(MODELS[form], stall_seconds=STALL))
-                broken += heard.error is not None or heard.reply.finish not in ("stop", "tool_calls")
-        finally:
-            await backend.aclose()
-        return broken
-
-    assert 0 < asyncio.run(run()) < DAMAGES
+    backend = LitellmBackend(api_base=model_server.base(form), api_key="sk-test-0123456789")
+    broken = 0
+    try:
+        for _ in range(DAMAGES):
+            async with asyncio.timeout(SECONDS):
+                heard = await hear(backend, request(MODELS[form], stall_seconds=STALL))
+            broken += heard.error is not None or heard.reply.finish not in ("stop", "tool_calls")
+    finally:
+        await backend.aclose()
+    assert 0 < broken < DAMAGES

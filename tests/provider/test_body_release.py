@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from typing import Any
 
@@ -33,21 +32,18 @@ FAILED: dict[str, Any] = {"fault": {"kind": "status", "status": 500}}
 @pytest.mark.parametrize(
     ("form", "step"), sample([*((form, step) for form in MODELS for step in (ANSWERED, CUT)), ("chat", FAILED)], 3)
 )
-def test_no_body_outlives_its_answer(form: str, step: dict[str, Any], model_server: ScriptedServer) -> None:
+async def test_no_body_outlives_its_answer(form: str, step: dict[str, Any], model_server: ScriptedServer) -> None:
     model_server.load([step] * 3)
     messages = ({"role": "user", "content": "word " * LARGE},)
 
-    async def run() -> None:
+    gc.collect()
+    gc.disable()
+    try:
         backend = LitellmBackend(api_base=model_server.base(form), api_key="sk-test-0123456789")
         for _ in range(3):
             await hear(backend, request(MODELS[form], messages))
         assert len(model_server.requests) == 3
         assert not held_bodies()
         await backend.aclose()
-
-    gc.collect()
-    gc.disable()
-    try:
-        asyncio.run(run())
     finally:
         gc.enable()

@@ -10,7 +10,6 @@ from provider.talk import MODELS, ask, hear, request
 from search import sample
 from server.play import ScriptedServer, closed_port
 
-from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import SentDelta, TextDelta
 from nexus_cli.provider.litellm_backend import LitellmBackend
 
@@ -168,48 +167,42 @@ def test_a_silent_line_is_a_stall(form: str, kind: str, started: bool, model_ser
 
 
 @pytest.mark.matrix
-def test_a_slow_stream_and_a_slow_reader_are_no_stall(model_server: ScriptedServer) -> None:
+async def test_a_slow_stream_and_a_slow_reader_are_no_stall(model_server: ScriptedServer) -> None:
     model_server.load([{"text": "abcdefgh", "chunk": 1, "pace": 0.3}])
 
-    async def run() -> str:
-        backend = LitellmBackend(api_base=model_server.base("chat"), api_key="k")
-        text = ""
-        async for delta in backend.stream(request(MODELS["chat"], stall_seconds=2.0)):
-            if isinstance(delta, TextDelta):
-                text += delta.text
-                if text == "ab":
-                    await asyncio.sleep(2.5)
-        return text
-
-    assert asyncio.run(run()) == "abcdefgh"
+    backend = LitellmBackend(api_base=model_server.base("chat"), api_key="k")
+    text = ""
+    async for delta in backend.stream(request(MODELS["chat"], stall_seconds=2.0)):
+        if isinstance(delta, TextDelta):
+            text += delta.text
+            if text == "ab":
+                await asyncio.sleep(2.5)
+    assert text == "abcdefgh"
 
 
 @pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize("how", ["cancel", "aclose", "cancel before the head"])
-def test_stopping_closes_the_socket_at_once(form: str, how: str, model_server: ScriptedServer) -> None:
+async def test_stopping_closes_the_socket_at_once(form: str, how: str, model_server: ScriptedServer) -> None:
     kind = "stall_before_head" if how == "cancel before the head" else "stall"
     model_server.load([{"text": "one two three four five six seven", "fault": {"kind": kind, "seconds": 60}}])
 
-    async def run() -> None:
-        backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
-        stream = backend.stream(request(MODELS[form]))
-        if how == "aclose":
-            await anext(stream)
-            await stream.aclose()  # type: ignore[attr-defined]
+    backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
+    stream = backend.stream(request(MODELS[form]))
+    if how == "aclose":
+        await anext(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+    else:
+        answering = asyncio.Event()
+        task = asyncio.ensure_future(_drain(stream, answering))
+        if how == "cancel":
+            await answering.wait()
         else:
-            answering = asyncio.Event()
-            task = asyncio.ensure_future(_drain(stream, answering))
-            if how == "cancel":
-                await answering.wait()
-            else:
-                await asyncio.to_thread(model_server.wait_for, lambda s: bool(s.requests))
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        assert await asyncio.to_thread(model_server.wait_for, lambda s: s.requests[0].done)
-
-    asyncio.run(run())
+            await asyncio.to_thread(model_server.wait_for, lambda s: bool(s.requests))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert await asyncio.to_thread(model_server.wait_for, lambda s: s.requests[0].done)
     assert model_server.requests[0].closed_early
 
 
@@ -220,13 +213,10 @@ async def _drain(stream: Any, answering: asyncio.Event) -> None:
 
 @pytest.mark.matrix
 @FORMS
-def test_a_refused_connection_is_a_network_error_that_names_the_address(form: str) -> None:
-    async def run() -> ProviderError | None:
-        backend = LitellmBackend(api_base=f"http://someone:secret@127.0.0.1:{port}", api_key="k")
-        return (await hear(backend, request(MODELS[form]))).error
-
+async def test_a_refused_connection_is_a_network_error_that_names_the_address(form: str) -> None:
     port = closed_port()
-    error = asyncio.run(run())
+    backend = LitellmBackend(api_base=f"http://someone:secret@127.0.0.1:{port}", api_key="k")
+    error = (await hear(backend, request(MODELS[form]))).error
     assert error is not None
     why = f"the connection to 127.0.0.1:{port} was refused"
     assert (error.kind, error.why, error.transient) == ("network", why, True)

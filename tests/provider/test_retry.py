@@ -152,33 +152,27 @@ def test_the_back_off_is_positive_and_bounded(attempt: int) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("form", list(MODELS))
-def test_the_server_counts_the_tries_and_sees_the_same_bytes(form: str, model_server: ScriptedServer) -> None:
+async def test_the_server_counts_the_tries_and_sees_the_same_bytes(form: str, model_server: ScriptedServer) -> None:
     limit = {"status": 429, "retry_after": 1}
     model_server.load([{"fault": limit}, {"fault": 503}, {"fault": "close_before_head"}, "ok"])
     clock = Clock()
 
-    async def go() -> list[Delta]:
-        backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
-        return [delta async for delta in RetryingProvider(backend).stream(request(MODELS[form], cache_key="k1"))]
-
     with clock.passing():
-        deltas = asyncio.run(go())
+        backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
+        deltas = [delta async for delta in RetryingProvider(backend).stream(request(MODELS[form], cache_key="k1"))]
     assert [d for d in deltas if isinstance(d, TextDelta)] == [TextDelta("ok")]
     assert len(model_server.requests) == 4
     assert len({r.raw for r in model_server.requests}) == 1
     assert clock.waits[0] >= 1.0
 
 
-def test_nothing_is_sent_again_after_the_first_token(model_server: ScriptedServer) -> None:
+async def test_nothing_is_sent_again_after_the_first_token(model_server: ScriptedServer) -> None:
     model_server.load([{"text": "one two three four five six", "fault": "reset"}])
     backend = LitellmBackend(api_base=model_server.base("chat"), api_key="k")
 
-    async def go() -> None:
+    with pytest.raises(ProviderError) as raised:
         async for _ in RetryingProvider(backend).stream(request(MODELS["chat"])):
             pass
-
-    with pytest.raises(ProviderError) as raised:
-        asyncio.run(go())
     assert raised.value.started
     assert len(model_server.requests) == 1
 
@@ -217,14 +211,11 @@ def test_each_attempt_tells_when_it_goes_out(form: str, model_server: ScriptedSe
     assert asked.sending.is_sent
 
 
-def test_a_wait_can_be_interrupted() -> None:
-    async def go() -> None:
-        stream = RetryingProvider(Failing(limited(100.0))).stream(request("openai/m"))
-        assert isinstance(await anext(stream), RetryDelta)
-        waiting = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(go())
+async def test_a_wait_can_be_interrupted() -> None:
+    stream = RetryingProvider(Failing(limited(100.0))).stream(request("openai/m"))
+    assert isinstance(await anext(stream), RetryDelta)
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

@@ -61,23 +61,20 @@ def test_comments_on_the_line_are_no_silence(model: str, heard: dict[str, Heard]
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("model", ["bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "groq/m", "gemini/m"])
-def test_a_silent_server_is_a_stall_at_every_provider(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_server_is_a_stall_at_every_provider(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.setenv(name, "x")
 
-    async def run() -> Heard:
-        ended = asyncio.Event()
+    ended = asyncio.Event()
 
-        async def say_nothing(*_: object) -> None:
-            await ended.wait()
+    async def say_nothing(*_: object) -> None:
+        await ended.wait()
 
-        server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-        async with server:
-            base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            try:
-                return await hear(LitellmBackend(api_base=base, api_key="k"), request(model, stall_seconds=0.3))
-            finally:
-                ended.set()
-
-    error = asyncio.run(run()).error
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    async with server:
+        base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            error = (await hear(LitellmBackend(api_base=base, api_key="k"), request(model, stall_seconds=0.3))).error
+        finally:
+            ended.set()
     assert error is not None and (error.kind, error.why) == ("network", "no data for 0.3 seconds")

@@ -62,17 +62,13 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
     assert lines[place + 1].strip() == "with a.py:3-5, 3 lines, 20 bytes; shot.png, an image, 900 bytes"
 
 
-def test_a_message_without_files_has_no_record(tmp_path: Path) -> None:
+async def test_a_message_without_files_has_no_record(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
 
-    async def turn() -> Mapping[str, Any]:
-        async for _ in session.run("hello"):
-            pass
-        value = context_summary(session)
-        await session.aclose()
-        return value
-
-    value = asyncio.run(turn())
+    async for _ in session.run("hello"):
+        pass
+    value = context_summary(session)
+    await session.aclose()
     assert value["attachments"] == [] and "Attached" not in find_form("context_summary")(value, 80)
     with the_ledger() as ledger:
         assert not ledger.log(session.id).memos(ATTACHMENTS)

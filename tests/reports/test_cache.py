@@ -137,19 +137,15 @@ def test_a_long_reason_is_cut_in_the_table_and_whole_where_it_is_asked_for(misse
     assert width == 80 or ("written" in table[0]) is (width > 80)
 
 
-def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
+async def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
     provider = working(lambda request, step: "done")
 
-    async def live() -> str:
-        for _ in range(2):
-            session = opened(provider, tmp_path)
-            await lived(session, FIRST)
-            await session.aclose()
-        return session.id
-
-    session = asyncio.run(live())
+    for _ in range(2):
+        session = opened(provider, tmp_path)
+        await lived(session, FIRST)
+        await session.aclose()
     with the_ledger() as ledger:
-        first = cache_report(ledger, session, SETTINGS)["requests"][0]
+        first = cache_report(ledger, session.id, SETTINGS)["requests"][0]
     assert (first["read"] or 0) > 0 and first[
         "why"
     ] == "first request of this session; another session had sent the same prefix"
@@ -171,19 +167,16 @@ def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["network", "provider"])
-def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, tmp_path: Path) -> None:
+async def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, tmp_path: Path) -> None:
     def refused(request: Any, step: int) -> Any:
         raise ProviderError(kind, "not today")
 
     session = opened(working(refused), tmp_path)
 
-    async def live() -> None:
-        try:
-            await lived(session, "hello")
-        finally:
-            await session.aclose()
-
-    asyncio.run(live())
+    try:
+        await lived(session, "hello")
+    finally:
+        await session.aclose()
     with the_ledger() as ledger:
         cached, spent = cache_report(ledger, session.id, SETTINGS), cost_report(ledger, session.id)
         reason = miss_report(ledger, session.id, SETTINGS, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ def listing(request: Any, step: int) -> Any:
 
 
 @pytest.mark.matrix
-def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: Path) -> None:
+async def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: Path) -> None:
     clock = Clock()
     provider = working(listing, clock)
     session = opened(provider, tmp_path, settings=SETTINGS)
@@ -38,20 +37,17 @@ def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: 
         (end,) = [event for event in await lived(session, words) if isinstance(event, TurnEnd)]
         results.append([drop["id"] for drop in session.result(end.outcome)["drops"]])
 
-    async def live() -> None:
-        try:
-            await turn("one " + "word " * 18_000)
-            await turn("two")
-            clock.forward(hours=BACK)
-            await turn("three")
-            await turn("four")
-            assert ended(await session.compact()).ok
-            clock.forward(hours=BACK)
-            await turn("five")
-        finally:
-            await session.aclose()
-
-    asyncio.run(live())
+    try:
+        await turn("one " + "word " * 18_000)
+        await turn("two")
+        clock.forward(hours=BACK)
+        await turn("three")
+        await turn("four")
+        assert ended(await session.compact()).ok
+        clock.forward(hours=BACK)
+        await turn("five")
+    finally:
+        await session.aclose()
     assert results == [["d1"], [], [], [], []]
     with the_ledger() as ledger:
         value = cost_report(ledger, session.id)

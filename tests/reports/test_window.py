@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -69,13 +68,9 @@ def test_the_largest_items_are_named_by_what_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_group_of_the_history_holds_an_entry_that_is_counted(tmp_path: Path) -> None:
-    async def live() -> str:
-        async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
-            assert ended(await session.compact()).ok
-            return session.id
-
-    session = asyncio.run(live())
-    before, after = of(tmp_path, session, 1)["history"], of(tmp_path, session)["history"]
+async def test_a_group_of_the_history_holds_an_entry_that_is_counted(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
+        assert ended(await session.compact()).ok
+    before, after = of(tmp_path, session.id, 1)["history"], of(tmp_path, session.id)["history"]
     assert (before["entries"], before["groups"], before["hidden_entries"]) == (1, 1, 0)
     assert 0 < after["groups"] <= after["entries"] and after["hidden_entries"] > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,16 @@ async def calling(folder: Path) -> AsyncIterator[Caller]:
     ledger.close()
 
 
-async def test_a_trigger_queues_a_run_with_the_options_of_its_service(tmp_path: Path) -> None:
-    async with calling(tmp_path) as caller:
+def called(folder: Path, script: Callable[[Caller], Coroutine[Any, Any, None]]) -> None:
+    async def play() -> None:
+        async with calling(folder) as caller:
+            await script(caller)
+
+    asyncio.run(play())
+
+
+def test_a_trigger_queues_a_run_with_the_options_of_its_service(tmp_path: Path) -> None:
+    async def script(caller: Caller) -> None:
         assert await caller.post("ci", json.dumps({"issue": "PROJ-123"}), Content_Type="application/json") == (
             202,
             {"run": "run-1"},
@@ -78,6 +86,8 @@ async def test_a_trigger_queues_a_run_with_the_options_of_its_service(tmp_path: 
         assert (first.state, first.options["allow"], first.options["max_cost"]) == ("queued", "edit", 0.3)
         assert first.options["recipe"] == "tick_event" and first.options["folder"] == str(tmp_path)
         assert (second.trigger["payload"], second.options["allow"]) == ("plain words", "ask")
+
+    called(tmp_path, script)
 
 
 async def test_who_has_not_the_token_of_the_service_starts_nothing(tmp_path: Path) -> None:

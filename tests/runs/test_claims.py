@@ -222,29 +222,26 @@ def test_a_run_that_is_cancelled_while_it_works_starts_no_further_tool(folder: P
 
 
 @pytest.mark.parametrize("once", [False, True])
-def test_a_run_that_is_cancelled_in_mid_request_stops_at_once(
+async def test_a_run_that_is_cancelled_in_mid_request_stops_at_once(
     folder: Path, once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "RENEWED", 3600.0)  # it does not wait for its claim to be renewed
     run = queue("work", folder)
     provider = Held(echo, folder / "never")
 
-    async def serve() -> None:
-        stop = asyncio.Event()
-        ledger = Ledger.open(places().ledger)
-        served = runner.Runner(ledger, provider=provider, hooks={})
-        serving: asyncio.Task[Any] = asyncio.create_task(served.run_due() if once else served.serve(stop))
-        while not (folder / "asked").exists():  # noqa: ASYNC110  (a file, not an event)
-            await asyncio.sleep(0.01)
-        cancel(run)
-        while served._tasks:  # noqa: ASYNC110  (a dictionary, not an event)
-            await asyncio.sleep(0.01)
-        stop.set()
-        await serving
-        await served.aclose()
-        ledger.close()
-
-    asyncio.run(serve())
+    stop = asyncio.Event()
+    ledger = Ledger.open(places().ledger)
+    served = runner.Runner(ledger, provider=provider, hooks={})
+    serving: asyncio.Task[Any] = asyncio.create_task(served.run_due() if once else served.serve(stop))
+    while not (folder / "asked").exists():  # noqa: ASYNC110  (a file, not an event)
+        await asyncio.sleep(0.01)
+    cancel(run)
+    while served._tasks:  # noqa: ASYNC110  (a dictionary, not an event)
+        await asyncio.sleep(0.01)
+    stop.set()
+    await serving
+    await served.aclose()
+    ledger.close()
     assert stored(run.key).state == "cancelled"
 
 

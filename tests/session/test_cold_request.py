@@ -26,50 +26,42 @@ PRICES |= {"cache_read_price": 0.3, "cache_write_price": 3.75}
 
 
 @pytest.mark.matrix
-def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(
-            tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
-        ) as session:
-            state = session.engine
-            state.settings = replace(state.settings, warn_cost=0.001)
-            assert ended(await session.compact()).ok
-            price = cold_price(session, session.engine.next_request())
-            assert price is not None
-            told = await warn_of_cold_request(session)
-            expected = (
-                f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid that cost, start a new session"
-            )
-            assert told.endswith(expected) and await warn_of_cold_request(session) == "", "once"
-
-    asyncio.run(live())
+async def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> None:
+    async with living(
+        tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
+    ) as session:
+        state = session.engine
+        state.settings = replace(state.settings, warn_cost=0.001)
+        assert ended(await session.compact()).ok
+        price = cold_price(session, session.engine.next_request())
+        assert price is not None
+        told = await warn_of_cold_request(session)
+        expected = f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid that cost, start a new session"
+        assert told.endswith(expected) and await warn_of_cold_request(session) == "", "once"
 
 
 @pytest.mark.matrix
-def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Path) -> None:
+async def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Path) -> None:
     """A model on this machine was "next uncached" for ever."""
 
-    async def live() -> None:
-        async with living(
-            tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
-        ) as session:
-            assert ended(await session.compact()).ok
-            context = session.engine.context
-            priced = context.model.info
+    async with living(
+        tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
+    ) as session:
+        assert ended(await session.compact()).ok
+        context = session.engine.context
+        priced = context.model.info
 
-            def is_cold(**facts: Any) -> bool:
-                context.model = replace(context.model, info=replace(priced, **facts))
-                return cold_price(session, session.engine.next_request()) is not None
+        def is_cold(**facts: Any) -> bool:
+            context.model = replace(context.model, info=replace(priced, **facts))
+            return cold_price(session, session.engine.next_request()) is not None
 
-            assert is_cold() and is_cold(input_price=None) and is_cold(provider="hosted_vllm")
-            assert not is_cold(input_price=0.0) and not is_cold(input_price=None, provider="ollama_chat", cache=False)
-
-    asyncio.run(live())
+        assert is_cold() and is_cold(input_price=None) and is_cold(provider="hosted_vllm")
+        assert not is_cold(input_price=0.0) and not is_cold(input_price=None, provider="ollama_chat", cache=False)
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("of_status_line", sample([False, True], 2))
-def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
+async def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
     of_status_line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The price of a compaction looks at the files of the work, for up to two seconds."""
@@ -83,25 +75,22 @@ def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
     def hang(_path: str, _most: int) -> None:
         waited.append(released.wait(1.5))
 
-    async def live() -> None:
-        async with living(tmp_path, Summariser(work=work), *TURNS, models={MODEL: PRICES}) as session:
-            engine, tasks = session.engine, list[asyncio.Task[None]]()
-            engine.settings = replace(engine.settings, warn_cost=0.001)
-            now = engine.conversation.clock() + timedelta(days=1)
-            engine.conversation.clock = lambda: now
-            monkeypatch.setattr(file_states, "read_regular", hang)
-            asyncio.get_running_loop().call_later(0.2, released.set)
-            if of_status_line:
-                start = asyncio.get_running_loop().create_task
-                jobs = SimpleNamespace(start_background=lambda one: tasks.append(start(one)))
-                repl = SimpleNamespace(jobs=jobs, show_note=lambda line, role: warned.append(line))
-                reader = StatusReader(cast(Any, repl))
-                for _ in range(2):
-                    reader.read(session)
-                await asyncio.gather(*tasks)
-            else:
-                warned.append(noted(await turn(session, "and now")))
-            assert len(warned) == 1 and "/compact first" in warned[0]
-            assert waited == [True], "the loop went on"
-
-    asyncio.run(live())
+    async with living(tmp_path, Summariser(work=work), *TURNS, models={MODEL: PRICES}) as session:
+        engine, tasks = session.engine, list[asyncio.Task[None]]()
+        engine.settings = replace(engine.settings, warn_cost=0.001)
+        now = engine.conversation.clock() + timedelta(days=1)
+        engine.conversation.clock = lambda: now
+        monkeypatch.setattr(file_states, "read_regular", hang)
+        asyncio.get_running_loop().call_later(0.2, released.set)
+        if of_status_line:
+            start = asyncio.get_running_loop().create_task
+            jobs = SimpleNamespace(start_background=lambda one: tasks.append(start(one)))
+            repl = SimpleNamespace(jobs=jobs, show_note=lambda line, role: warned.append(line))
+            reader = StatusReader(cast(Any, repl))
+            for _ in range(2):
+                reader.read(session)
+            await asyncio.gather(*tasks)
+        else:
+            warned.append(noted(await turn(session, "and now")))
+        assert len(warned) == 1 and "/compact first" in warned[0]
+        assert waited == [True], "the loop went on"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -52,28 +51,23 @@ def work(request: Request) -> Answer:
 
 
 @pytest.mark.matrix
-def test_what_an_undo_brought_back_is_not_told_as_left_out(tmp_path: Path) -> None:
-    async def live() -> tuple[str, str]:
-        kept = CompactSettings(prune=False)  # else the old results that come back are taken out of the window at once
-        async with living(tmp_path, Summariser(work=work), *TURNS, window=40_000, compact=kept) as session:
-            assert ended(await session.compact()).ok
-            before = looked(await turn(session, "LOOK"))
-            await done(session, uncompaction())
-            return before, looked(await turn(session, "LOOK again"))
-
-    before, after = asyncio.run(live())
+async def test_what_an_undo_brought_back_is_not_told_as_left_out(tmp_path: Path) -> None:
+    kept = CompactSettings(prune=False)  # else the old results that come back are taken out of the window at once
+    async with living(tmp_path, Summariser(work=work), *TURNS, window=40_000, compact=kept) as session:
+        assert ended(await session.compact()).ok
+        before = looked(await turn(session, "LOOK"))
+        await done(session, uncompaction())
+        after = looked(await turn(session, "LOOK again"))
     assert "left out, 0 of 1 asked for again" in before and "\n  d1: messages" in before
     assert after.endswith("left out: nothing")
 
 
-def test_its_figures_are_those_of_the_report(tmp_path: Path) -> None:
+async def test_its_figures_are_those_of_the_report(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Do this before that.\n" * 9000)
 
-    async def live() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        async with living(tmp_path, None, "one", "two", window=60_000, provider=Dear(Summariser(work=work))) as session:
-            return held(session), live_report(session)
-
-    own, report = asyncio.run(live())
+    async with living(tmp_path, None, "one", "two", window=60_000, provider=Dear(Summariser(work=work))) as session:
+        own = held(session)
+        report = live_report(session)
     assert report["scale"] > 1.2
     assert own["budget"] == report["budget"]
     figures = {one["id"]: one["tokens"] for one in own["sections"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ UNTIL = "test -e again || { touch again; exit 3; }"
 HOOK = "test -e stopped || { touch stopped; echo look again >&2; exit 2; }"
 
 
-def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_path: Path) -> None:
+async def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_path: Path) -> None:
     async def reports(request: Request) -> str:
         return "the report"
 
@@ -42,16 +41,13 @@ def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_p
     settings = replace(SETTINGS, hook=(HookTable("Stop", HOOK),))
     session = crewed(Crew({"ONE": reports, "root": root}), tmp_path, settings=settings)
 
-    async def turn() -> Outcome:
-        try:
-            trigger = Trigger("root", until=UNTIL, schema=SCHEMA)
-            events = [event async for event in session.run(trigger)]
-        finally:
-            await session.aclose()
-        assert isinstance(events[-1], TurnEnd)
-        return events[-1].outcome
-
-    outcome = asyncio.run(turn())
+    try:
+        trigger = Trigger("root", until=UNTIL, schema=SCHEMA)
+        events = [event async for event in session.run(trigger)]
+    finally:
+        await session.aclose()
+    assert isinstance(events[-1], TurnEnd)
+    outcome = events[-1].outcome
     assert outcome.ok and outcome.data == {"n": 1}, outcome.error
     assert outcome.until is not None and outcome.until["passed"]
     order = ["worker w1 has ended", "Not done yet", "look again", "does not match the JSON Schema"]
@@ -59,7 +55,7 @@ def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_p
 
 
 @pytest.mark.matrix
-def test_a_turn_in_plan_mode_leaves_the_command_to_the_next_one(tmp_path: Path) -> None:
+async def test_a_turn_in_plan_mode_leaves_the_command_to_the_next_one(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "A plan."), tmp_path, front="chat", interactive=True)
 
     async def turn(words: str) -> Outcome:
@@ -67,31 +63,25 @@ def test_a_turn_in_plan_mode_leaves_the_command_to_the_next_one(tmp_path: Path) 
         assert isinstance(events[-1], TurnEnd)
         return events[-1].outcome
 
-    async def live() -> tuple[Outcome, Outcome]:
-        set_until(session.conversation, session.id, "test -e again")
-        session.set_level(PLAN)
-        planned = await turn("plan it")
-        session.set_level(ALL)
-        (session.dispatcher.cwd / "again").touch()
-        done = await turn("do it")
-        await session.aclose()
-        return planned, done
-
-    planned, done = asyncio.run(live())
+    set_until(session.conversation, session.id, "test -e again")
+    session.set_level(PLAN)
+    planned = await turn("plan it")
+    session.set_level(ALL)
+    (session.dispatcher.cwd / "again").touch()
+    done = await turn("do it")
+    await session.aclose()
     assert planned.ok and planned.until is None
     assert done.ok and done.until is not None and done.until["passed"]
 
 
 @pytest.mark.matrix
-def test_what_a_command_printed_is_not_left_if_it_passed_and_the_answer_failed(tmp_path: Path) -> None:
-    async def turn() -> list[Any]:
-        session = opened(Played(lambda request: "no document"), tmp_path)
-        try:
-            return [event async for event in session.run(Trigger("go", until="echo fine", schema=SCHEMA))]
-        finally:
-            await session.aclose()
-
-    *events, end = asyncio.run(turn())
+async def test_what_a_command_printed_is_not_left_if_it_passed_and_the_answer_failed(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "no document"), tmp_path)
+    try:
+        events: list[Any] = [event async for event in session.run(Trigger("go", until="echo fine", schema=SCHEMA))]
+    finally:
+        await session.aclose()
+    end = events[-1]
     assert end.outcome.error["kind"] == "schema" and end.outcome.until["passed"] and not end.outcome.until["left"]
     assert not [event for event in events if isinstance(event, Notice) and "fine" in event.text.partition("`")[0]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -181,28 +180,25 @@ def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
 
 
 @pytest.mark.matrix
-def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Path) -> None:
+async def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return "Goal: as said. Next: go on" if "SUMMARY" in str(request.messages[-1]["content"]) else "answer " * 900
 
     played = Played(script, usage=Usage(400, 10, cost_usd=0.25))
     session = opened(played, tmp_path)
 
-    async def live() -> list[Event]:
-        shown: list[Event] = []
-        for words in ("one", "two", "three"):
-            shown += [event async for event in session.run(f"{words} " * 500)]
-        assert session.ledger is not None
-        assert session.costs()[:2] == (0.75, 0.75)
-        fail_writes(session.ledger)
-        shown += await session.compact()
-        shown += [event async for event in session.run("four")]
-        spent = 0.25 * len(played.seen)
-        assert spent > 1 and session.costs()[:2] == (spent, spent), "what is kept in memory counts too"
-        await session.aclose()
-        return shown
-
-    events = asyncio.run(live())
+    shown: list[Event] = []
+    for words in ("one", "two", "three"):
+        shown += [event async for event in session.run(f"{words} " * 500)]
+    assert session.ledger is not None
+    assert session.costs()[:2] == (0.75, 0.75)
+    fail_writes(session.ledger)
+    shown += await session.compact()
+    shown += [event async for event in session.run("four")]
+    spent = 0.25 * len(played.seen)
+    assert spent > 1 and session.costs()[:2] == (spent, spent), "what is kept in memory counts too"
+    await session.aclose()
+    events = shown
     assert [event.ok for event in events if isinstance(event, CompactionDone)] == [True]
     assert all(event.outcome.ok for event in events if isinstance(event, TurnEnd)) and not session.saved
     (notice,) = [event.text for event in events if isinstance(event, Notice) and "ledger" in event.text]

@@ -119,20 +119,17 @@ def test_the_words_of_a_tool_prove_nothing_and_are_named(tmp_path: Path) -> None
     assert FACT not in asked(later)
 
 
-def test_a_prompt_from_stdin_is_not_what_the_person_typed(tmp_path: Path) -> None:
-    async def piped() -> None:
-        session = opened(Played(remembering(FACT, SAID)), tmp_path)
-        try:
-            async for _ in session.run(Trigger(SAID, "stdin")):
-                pass
-            (waits,) = session.ledger.facts.list_facts()
-            assert (waits.state, waits.actor, waits.entry) == (FactState.PROPOSED, "stdin", 1)
-            async for _ in session.run(SAID):
-                pass
-        finally:
-            await session.aclose()
-
-    asyncio.run(piped())
+async def test_a_prompt_from_stdin_is_not_what_the_person_typed(tmp_path: Path) -> None:
+    session = opened(Played(remembering(FACT, SAID)), tmp_path)
+    try:
+        async for _ in session.run(Trigger(SAID, "stdin")):
+            pass
+        (waits,) = session.ledger.facts.list_facts()
+        assert (waits.state, waits.actor, waits.entry) == (FactState.PROPOSED, "stdin", 1)
+        async for _ in session.run(SAID):
+            pass
+    finally:
+        await session.aclose()
     (fact,) = stored()
     assert fact.state is FactState.KEPT and fact.entry > 1, "typed, it is theirs"
 
@@ -143,7 +140,7 @@ def test_words_beside_piped_text_are_the_persons(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
+async def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = Engine.record_user_message
@@ -152,15 +149,12 @@ def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
         await record(*args, **more)
         raise NexusError("internal", "killed", "right after the entry")
 
-    async def piped() -> str:
-        session = opened(Played(lambda request: "fine"), tmp_path)
-        monkeypatch.setattr(Engine, "record_user_message", killed)
-        async for _ in session.run(Trigger(SAID, "stdin")):
-            pass
-        await session.aclose()
-        return session.id
-
-    made = asyncio.run(piped())
+    session = opened(Played(lambda request: "fine"), tmp_path)
+    monkeypatch.setattr(Engine, "record_user_message", killed)
+    async for _ in session.run(Trigger(SAID, "stdin")):
+        pass
+    await session.aclose()
+    made = session.id
     with the_ledger() as ledger:
         info = ledger.session(made)
         assert [entry for entry, _ in ledger.log(info.id).user_messages()] == [1]

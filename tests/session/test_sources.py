@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import itertools
 import os
@@ -154,7 +153,7 @@ def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we
 
 
 @pytest.mark.matrix
-def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_path: Path) -> None:
+async def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_path: Path) -> None:
     starts = itertools.count(1)
 
     def calls() -> Answer:
@@ -164,14 +163,11 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
     provider = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls())
     session = opened(provider, tmp_path)
 
-    async def live() -> None:
-        try:
-            for number in range(12):
-                _ = [event async for event in session.run(f"turn {number}")]
-        finally:
-            await session.aclose()
-
-    asyncio.run(live())
+    try:
+        for number in range(12):
+            _ = [event async for event in session.run(f"turn {number}")]
+    finally:
+        await session.aclose()
     lane = session.context.conversation
     assert lane.epoch.base > 10, "something was cut"
     shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -75,27 +74,23 @@ def record_of(lane: Conversation, session: Session) -> list[str]:
 
 
 @pytest.mark.matrix
-def test_a_compaction_keeps_what_is_left_and_what_is_done(tmp_path: Path) -> None:
+async def test_a_compaction_keeps_what_is_left_and_what_is_done(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("z z z z z z\n" * 400)
 
-    async def live() -> str:
-        session = opened(tmp_path, STEPS)
-        system = session.context.conversation.epoch.system
-        for words in ("begin", "go on", *(f"fill {number}" for number in range(5))):
-            await turn(session, words)
-        assert ended(await session.compact()).ok
-        assert (
-            session.context.conversation.epoch.system == system
-            or "mend it" not in session.context.conversation.epoch.system
-        )
-        text, name = summary_of(session), session.id
-        await session.aclose()
-        again = opened(tmp_path, STEPS, name)
-        assert record_of(again.context.conversation, again)[1:] == LEFT_FIRST
-        await again.aclose()
-        return text
-
-    text = asyncio.run(live())
+    session = opened(tmp_path, STEPS)
+    system = session.context.conversation.epoch.system
+    for words in ("begin", "go on", *(f"fill {number}" for number in range(5))):
+        await turn(session, words)
+    assert ended(await session.compact()).ok
+    assert (
+        session.context.conversation.epoch.system == system
+        or "mend it" not in session.context.conversation.epoch.system
+    )
+    text, name = summary_of(session), session.id
+    await session.aclose()
+    again = opened(tmp_path, STEPS, name)
+    assert record_of(again.context.conversation, again)[1:] == LEFT_FIRST
+    await again.aclose()
     assert "\n".join(LEFT_FIRST) in text and "old" not in text
 
 
@@ -108,25 +103,19 @@ LEFT_FIRST = [
 
 
 @pytest.mark.matrix
-def test_an_empty_list_removes_the_list(tmp_path: Path) -> None:
-    async def live() -> None:
-        session = opened(tmp_path, {"go on": STEPS["go on"], "stop": [("todo", {"items": []})]})
-        await turn(session, "go on")
-        assert record_of(session.context.conversation, session)
-        await turn(session, "stop")
-        assert not record_of(session.context.conversation, session)
-        await session.aclose()
-
-    asyncio.run(live())
+async def test_an_empty_list_removes_the_list(tmp_path: Path) -> None:
+    session = opened(tmp_path, {"go on": STEPS["go on"], "stop": [("todo", {"items": []})]})
+    await turn(session, "go on")
+    assert record_of(session.context.conversation, session)
+    await turn(session, "stop")
+    assert not record_of(session.context.conversation, session)
+    await session.aclose()
 
 
 @pytest.mark.parametrize("items", [[{"state": "open"}], [{"text": "a", "state": "open"}] * 51, [{"text": "a" * 501}]])
-def test_a_wrong_list_changes_nothing(tmp_path: Path, items: Any) -> None:
-    async def live() -> None:
-        session = opened(tmp_path, {"go on": STEPS["go on"], "wrong": [("todo", {"items": items})]})
-        await turn(session, "go on")
-        await turn(session, "wrong")
-        assert record_of(session.context.conversation, session)[1:] == LEFT_FIRST
-        await session.aclose()
-
-    asyncio.run(live())
+async def test_a_wrong_list_changes_nothing(tmp_path: Path, items: Any) -> None:
+    session = opened(tmp_path, {"go on": STEPS["go on"], "wrong": [("todo", {"items": items})]})
+    await turn(session, "go on")
+    await turn(session, "wrong")
+    assert record_of(session.context.conversation, session)[1:] == LEFT_FIRST
+    await session.aclose()

@@ -177,19 +177,16 @@ def test_a_run_of_a_plan_has_its_mark_at_the_end_of_its_instruction(team: Team) 
     assert "SPACE HISTORY" not in said
 
 
-def test_a_plain_session_has_neither_blocks_nor_their_rules(team: Team) -> None:
+async def test_a_plain_session_has_neither_blocks_nor_their_rules(team: Team) -> None:
     options = Options(team.folder, team.model, allow="all", front="chat")
     settings = Settings(models={team.model: {"window": 32_000}})
     session = open_session(options, settings, approver=None, provider=team.provider, ledger=team.ledger)
 
-    async def live() -> None:
-        try:
-            async for _ in session.run("hello"):
-                pass
-        finally:
-            await session.aclose()
-
-    asyncio.run(live())
+    try:
+        async for _ in session.run("hello"):
+            pass
+    finally:
+        await session.aclose()
     system, said = (str(one["content"]) for one in team.provider.seen[0])
     assert "INSTRUCTIONS:" not in system and "IDENTITY:" not in said and TRIGGER_MARK not in said
     assert "Trigger: repl (typed by the person)" in said

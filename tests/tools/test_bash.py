@@ -246,24 +246,21 @@ def test_a_run_within_a_run_carries_the_marks_of_both(tmp_path: Path) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("delay", sample([0.0, 0.003, 0.01, 0.03, 0.1, 0.3], 3))
-def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, delay: float) -> None:
+async def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, delay: float) -> None:
     before = process_tree.find_tree(os.getpid())
     command = f"echo $$ > {tmp_path}/pid; sleep 100 & (sleep 100; echo) | cat"
 
-    async def interrupted() -> None:
-        task = asyncio.create_task(desk.call("bash", command=command))
-        await asyncio.sleep(delay)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(interrupted())
+    task = asyncio.create_task(desk.call("bash", command=command))
+    await asyncio.sleep(delay)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     for _ in range(12_000):
         # What a process that was there before has started meanwhile is another test's.
         others = {one for root in before if root.pid != os.getpid() for one in process_tree.find_tree(root.pid)}
         if not (left := process_tree.find_tree(os.getpid()) - before - others):
             break
-        time.sleep(0.01)
+        await asyncio.sleep(0.01)
     assert not left
     with contextlib.suppress(FileNotFoundError, ValueError):
         assert _gone(int((tmp_path / "pid").read_text()))
@@ -276,17 +273,14 @@ def test_a_second_cancellation_skips_the_grace(desk: Any, tmp_path: Path) -> Non
     assert _gone(int((tmp_path / "pid").read_text()))
 
 
-def test_end_all_kills_what_runs_at_once(desk: Any, tmp_path: Path) -> None:
-    async def ended() -> str:
-        # Written by the last process to begin: a shell that still starts some could start one that is not seen yet.
-        command = f"sleep 100 | {{ echo $$ > {tmp_path}/pid; exec cat; }}"
-        task = asyncio.create_task(desk.call("bash", command=command))
-        pid = await asyncio.to_thread(_await_pid, tmp_path / "pid")
-        await asyncio.to_thread(_await_known, pid)
-        process_tree.kill_all()
-        return str((await task).output)
-
-    assert asyncio.run(ended()) == "[exit status 137]"
+async def test_end_all_kills_what_runs_at_once(desk: Any, tmp_path: Path) -> None:
+    # Written by the last process to begin: a shell that still starts some could start one that is not seen yet.
+    command = f"sleep 100 | {{ echo $$ > {tmp_path}/pid; exec cat; }}"
+    task = asyncio.create_task(desk.call("bash", command=command))
+    pid = await asyncio.to_thread(_await_pid, tmp_path / "pid")
+    await asyncio.to_thread(_await_known, pid)
+    process_tree.kill_all()
+    assert str((await task).output) == "[exit status 137]"
     process_tree.kill_all()
 
 

@@ -46,18 +46,15 @@ def test_a_folder_is_the_registry() -> None:
 
 
 @pytest.mark.parametrize("name", ["edit_file", "write_file"])
-def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_its_question(
+async def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_its_question(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, f"nexus_cli.tools.builtin.{name}", None)
     tool = discover_tools()[name]
     assert tool.preview is not None and tool.preview(example_arguments(tool), _context(tmp_path)) == EditPreview()
 
-    async def call() -> None:
-        with pytest.raises(ImportError):  # `dispatch` makes it a tool result
-            await tool.run(example_arguments(tool), _context(tmp_path))
-
-    asyncio.run(call())
+    with pytest.raises(ImportError):  # `dispatch` makes it a tool result
+        await tool.run(example_arguments(tool), _context(tmp_path))
 
 
 @pytest.mark.matrix

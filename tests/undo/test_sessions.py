@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
@@ -89,18 +88,15 @@ def test_a_session_that_is_not_saved_keeps_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_line_of_the_person(tmp_path: Path) -> None:
+async def test_a_line_of_the_person(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "done"), repository(tmp_path))
     view = SimpleNamespace(put=lambda text: None, invalidate=lambda: None)
     shell = Shell(cast(Any, view), lambda title, text: None, lambda block, what: None)
     line = ShellLine.of("!!rm notes.txt")
     assert line is not None
 
-    async def go() -> None:
-        await shell.run(line, tmp_path, session)
-        await session.aclose()
-
-    asyncio.run(go())
+    await shell.run(line, tmp_path, session)
+    await session.aclose()
     (step,) = steps_of(session)
     assert (
         step.what == "!rm notes.txt" and bytes_of(places().data, tmp_path, step.changes[0].before)[2] == b"only copy\n"

@@ -181,7 +181,7 @@ def test_a_stopped_run_counts_what_its_workers_in_the_background_used(nested: bo
 
 
 @pytest.mark.matrix
-def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp_path: Path) -> None:
+async def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp_path: Path) -> None:
     steered: list[asyncio.Task[Any]] = []
     is_steered = asyncio.Event()
 
@@ -195,17 +195,14 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
 
     session = crewed(Crew({"ONE": doing("heard"), "root": root}), tmp_path, interactive=True, front="chat")
 
-    async def talk() -> None:
-        try:
-            async for one in session.run("root"):
-                if isinstance(one, AgentEvent) and isinstance(one.event, TurnEnd) and not steered:
-                    assert session.workers is not None
-                    steered.append(asyncio.create_task(session.workers.steer("w1", "more")))
-                    is_steered.set()
-        finally:
-            await session.aclose()
-
-    asyncio.run(talk())
+    try:
+        async for one in session.run("root"):
+            if isinstance(one, AgentEvent) and isinstance(one.event, TurnEnd) and not steered:
+                assert session.workers is not None
+                steered.append(asyncio.create_task(session.workers.steer("w1", "more")))
+                is_steered.set()
+    finally:
+        await session.aclose()
     spending = session.engine.spending
     assert spending.worker_steps == 2 and spending.reserved == {}
     assert spending.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(1.0)
@@ -225,23 +222,19 @@ def test_a_report_that_was_read_is_not_sent_and_paid_for_again(tmp_path: Path) -
 
 
 @pytest.mark.matrix
-def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
+async def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("heard"), "root": handing(LASTING)})
     session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=600), interactive=True, front="chat")
 
-    async def talk() -> Any:
-        try:
-            async for _ in session.run("root"):
-                pass
-            session._control.deadline = time.monotonic() - 1.0
-            assert session.workers is not None
-            worker = session.workers.find("w1")
-            said = await session.workers.steer("w1", "more")
-            return worker, said
-        finally:
-            await session.aclose()
-
-    worker, said = asyncio.run(talk())
+    try:
+        async for _ in session.run("root"):
+            pass
+        session._control.deadline = time.monotonic() - 1.0
+        assert session.workers is not None
+        worker: Any = session.workers.find("w1")
+        said = await session.workers.steer("w1", "more")
+    finally:
+        await session.aclose()
     assert said.text.endswith("heard") and 0 < worker.scope.timeout <= 600, "0 would be none"
 
 

@@ -512,7 +512,7 @@ def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, 
 
 
 @pytest.mark.matrix
-def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp_path: Path) -> None:
+async def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp_path: Path) -> None:
     may_end = asyncio.Event()
 
     async def slow(request: Request) -> str:
@@ -528,25 +528,22 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
     aside: list[Any] = []
     session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True, front="chat")
 
-    async def talk() -> tuple[list[Any], str]:
-        ended = asyncio.Event()
+    ended = asyncio.Event()
 
-        def listen(one: Any) -> None:
-            aside.append(one)
-            if _states([one])[-1:] == ["finished"]:
-                ended.set()
+    def listen(one: Any) -> None:
+        aside.append(one)
+        if _states([one])[-1:] == ["finished"]:
+            ended.set()
 
-        session.listen(listen)
-        try:
-            first = [event async for event in session.run("root")]
-            may_end.set()
-            await asyncio.wait_for(ended.wait(), 120)
-            second = [event async for event in session.run("read it")]
-            return first, results(second, "agents")[0]
-        finally:
-            await session.aclose()
-
-    first, report = asyncio.run(talk())
+    session.listen(listen)
+    try:
+        first = [event async for event in session.run("root")]
+        may_end.set()
+        await asyncio.wait_for(ended.wait(), 120)
+        second = [event async for event in session.run("read it")]
+        report = results(second, "agents")[0]
+    finally:
+        await session.aclose()
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
     assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
@@ -574,7 +571,7 @@ def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool
 
 
 @pytest.mark.matrix
-def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
+async def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
     session = crewed(Crew({"root": doing("done")}), tmp_path, interactive=True, front="chat")
     aside: list[Any] = []
     session.listen(aside.append)
@@ -584,21 +581,17 @@ def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_pat
             session.engine.control.emit_aside(Notice("at work"))
             await asyncio.sleep(0)
 
-    async def talk() -> list[Any]:
-        working = asyncio.create_task(work())
-        try:
-            events = [event async for event in session.run("root")]
-            await working
-            return events
-        finally:
-            await session.aclose()
-
-    events = asyncio.run(talk())
+    working = asyncio.create_task(work())
+    try:
+        events = [event async for event in session.run("root")]
+        await working
+    finally:
+        await session.aclose()
     assert Notice("at work") in events and isinstance(events[-1], TurnEnd) and events[-1].outcome.ok
     assert aside == [Notice("at work")]
 
 
-def test_a_person_moves_running_workers_to_the_background_and_gets_their_reports(tmp_path: Path) -> None:
+async def test_a_person_moves_running_workers_to_the_background_and_gets_their_reports(tmp_path: Path) -> None:
     may_end = asyncio.Event()
 
     async def slow(request: Request) -> str:
@@ -612,24 +605,21 @@ def test_a_person_moves_running_workers_to_the_background_and_gets_their_reports
 
     session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True, front="chat")
 
-    async def talk() -> tuple[list[Any], str]:
-        ended, released, first = asyncio.Event(), list[str](), list[Any]()
-        session.listen(lambda one: ended.set() if _states([one])[-1:] == ["finished"] else None)
-        try:
-            async for event in session.run("root"):
-                first.append(event)
-                if isinstance(event, AgentEvent) and isinstance(event.event, StepStart):
-                    assert session.workers is not None
-                    released += session.workers.release()
-                    assert session.workers.release() == [] and session.workers.running() == ["w1"]
-            assert released == ["w1"]
-            may_end.set()
-            await asyncio.wait_for(ended.wait(), 120)
-            return first, results([event async for event in session.run("read it")], "agents")[0]
-        finally:
-            await session.aclose()
-
-    first, report = asyncio.run(talk())
+    ended, released, first = asyncio.Event(), list[str](), list[Any]()
+    session.listen(lambda one: ended.set() if _states([one])[-1:] == ["finished"] else None)
+    try:
+        async for event in session.run("root"):
+            first.append(event)
+            if isinstance(event, AgentEvent) and isinstance(event.event, StepStart):
+                assert session.workers is not None
+                released += session.workers.release()
+                assert session.workers.release() == [] and session.workers.running() == ["w1"]
+        assert released == ["w1"]
+        may_end.set()
+        await asyncio.wait_for(ended.wait(), 120)
+        report = results([event async for event in session.run("read it")], "agents")[0]
+    finally:
+        await session.aclose()
     assert results(first, "agent")[0].startswith("The person moved w1 to the background")
     assert first[-1].outcome.ok and first[-1].outcome.text.startswith("I go on.")
     assert report.startswith("[w1 · finished") and report.endswith("the report")
@@ -649,7 +639,7 @@ def test_a_result_says_which_commands_failed_whatever_the_report_says(tmp_path: 
     assert "-e ok" not in facts and "yes" not in facts, facts
 
 
-def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> None:
+async def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> None:
     async def slow(request: Request) -> str:
         await asyncio.sleep(60)
         return ""
@@ -657,22 +647,19 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
     crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "wait": False})})
     session = crewed(crew, tmp_path, interactive=True, front="chat")
 
-    async def talk() -> None:
-        again = replace(session.options, resume=session.id)
-        try:
-            async for _ in session.run("root"):
-                pass
-            with pytest.raises(NexusError, match="leaving would stop w1"):
-                open_session(session.options, SETTINGS, approver=None, earlier=session)
-            services = (WORKERS,)
-            same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)
-            assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None
-            await same.workers.aclose()
-            assert same.workers.running() == []
-        finally:
-            await session.aclose()
-
-    asyncio.run(talk())
+    again = replace(session.options, resume=session.id)
+    try:
+        async for _ in session.run("root"):
+            pass
+        with pytest.raises(NexusError, match="leaving would stop w1"):
+            open_session(session.options, SETTINGS, approver=None, earlier=session)
+        services = (WORKERS,)
+        same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)
+        assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None
+        await same.workers.aclose()
+        assert same.workers.running() == []
+    finally:
+        await session.aclose()
 
 
 def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
@@ -725,7 +712,7 @@ def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("typed", [False, True], ids=["by a model", "by the person"])
-def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed: bool) -> None:
+async def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed: bool) -> None:
     rule, heard = "always deploy on Fridays", asyncio.Event()
 
     async def listens(request: Request) -> Any:
@@ -746,16 +733,13 @@ def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed:
 
     crew = Crew({"ONE": listens, "root": root})
 
-    async def live() -> None:
-        session = crewed(crew, tmp_path)
-        async for event in session.run("root"):
-            if typed and isinstance(event, AgentEvent) and isinstance(event.event, StepStart) and not heard.is_set():
-                running = session.workers
-                assert running is not None
-                await running.steer("w1", rule, wait=False, source="person")
-        await session.aclose()
-
-    asyncio.run(live())
+    session = crewed(crew, tmp_path)
+    async for event in session.run("root"):
+        if typed and isinstance(event, AgentEvent) and isinstance(event.event, StepStart) and not heard.is_set():
+            running = session.workers
+            assert running is not None
+            await running.steer("w1", rule, wait=False, source="person")
+    await session.aclose()
     with closing(Ledger.open(places().ledger)) as ledger:
         states = {str(fact.state) for fact in ledger.facts.list_facts()}
     assert states == {"kept" if typed else "proposed"}
@@ -766,7 +750,7 @@ def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed:
 
 
 @pytest.mark.matrix
-def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compaction(tmp_path: Path) -> None:
+async def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compaction(tmp_path: Path) -> None:
     project = tmp_path / "project"
     make_project(project)
     one = doing(
@@ -788,20 +772,17 @@ def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compacti
             return "so it is " * 300
         return handing(*tasks)(request)
 
-    async def live() -> str:
-        settings = replace(SETTINGS, models={"openai/played": {"window": 24_000}})
-        crew = Crew({"INNER": inner, "ONE": one, "APART": apart, "root": root, "CONTEXT SUMMARY": root})
-        session = crewed(crew, project, settings=settings)
-        for words in ("root", *(f"fill {number}" for number in range(5))):
-            async for _ in session.run(words):
-                pass
-        (*_, done) = await session.compact()
-        assert getattr(done, "ok", False), done
-        head = next(item.message.content for item in session.context.conversation.items if item.form == "summary")
-        await session.aclose()
-        return str(head)
-
-    record = asyncio.run(live()).rpartition("Record of the work")[2]
+    settings = replace(SETTINGS, models={"openai/played": {"window": 24_000}})
+    crew = Crew({"INNER": inner, "ONE": one, "APART": apart, "root": root, "CONTEXT SUMMARY": root})
+    session = crewed(crew, project, settings=settings)
+    for words in ("root", *(f"fill {number}" for number in range(5))):
+        async for _ in session.run(words):
+            pass
+    (*_, done) = await session.compact()
+    assert getattr(done, "ok", False), done
+    head = next(item.message.content for item in session.context.conversation.items if item.form == "summary")
+    await session.aclose()
+    record = str(head).rpartition("Record of the work")[2]
     assert "- by_worker.txt (changed by w1)" in record and "- sub/apart.txt in worktree " in record
     assert "- echo 1 failed; exit 4 (run by w1) -> exit 4: 1 failed" in record
     assert "- false | cat (run by w1.1) -> exit 0 (pipe: 1 0)" in record

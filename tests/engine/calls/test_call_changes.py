@@ -170,7 +170,9 @@ def test_a_stop_does_not_wait_for_a_slow_look(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.matrix
-def test_a_stop_after_a_command_loses_none_of_its_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stop_after_a_command_loses_none_of_its_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     look, looks, free = LookedProject.end, threading.Event(), threading.Event()
 
     def slow(self: LookedProject, before: Any) -> Any:
@@ -184,18 +186,15 @@ def test_a_stop_after_a_command_loses_none_of_its_changes(tmp_path: Path, monkey
     async def work() -> None:
         (folder / "edited.txt").write_text("new\n")
 
-    async def scene() -> None:
-        call = asyncio.create_task(changes.follow("bash", "c1", folder, work, "edit it"))
-        assert await asyncio.to_thread(looks.wait, 120)
-        call.cancel()
-        await asyncio.wait([call])
-        closing = asyncio.create_task(changes.aclose())
-        await asyncio.sleep(0.05)
-        assert not closing.done()
-        free.set()
-        await closing
-
-    asyncio.run(scene())
+    call = asyncio.create_task(changes.follow("bash", "c1", folder, work, "edit it"))
+    assert await asyncio.to_thread(looks.wait, 120)
+    call.cancel()
+    await asyncio.wait([call])
+    closing = asyncio.create_task(changes.aclose())
+    await asyncio.sleep(0.05)
+    assert not closing.done()
+    free.set()
+    await closing
     (step,) = read_steps(places().data, "session")
     assert [one.path for one in step.changes] == ["edited.txt"]
 

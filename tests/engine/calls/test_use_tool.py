@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -168,18 +167,14 @@ def test_calls_that_are_cut_off_again_and_again_end_the_turn_as_such(tmp_path: P
     assert outcome.error and why in str(outcome.error), outcome
 
 
-def test_an_epoch_that_comes_anyway_offers_what_was_called(tmp_path: Path) -> None:
+async def test_an_epoch_that_comes_anyway_offers_what_was_called(tmp_path: Path) -> None:
     model = Model(("use_tool", TODO))
     session = opened(tmp_path, model)
 
-    async def live() -> list[Event]:
-        events = [event async for event in session.run("go on")]
-        session.reload()
-        events += [event async for event in session.run("and on")]
-        await session.aclose()
-        return events
-
-    events = asyncio.run(live())
+    events = [event async for event in session.run("go on")]
+    session.reload()
+    events += [event async for event in session.run("and on")]
+    await session.aclose()
     assert sum(isinstance(event, ContextPlan) for event in events) == 3
     assert ["todo" in tools for tools in model.tools] == [False, False, True]
     [line] = [tool["function"]["description"] for tool in _offered(session) if tool["function"]["name"] == "use_tool"]

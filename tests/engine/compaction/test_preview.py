@@ -126,116 +126,97 @@ def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> N
 
 
 @pytest.mark.matrix
-def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS) as session:
-            session.engine.compactor.pin("1")
-            session.engine.compactor.pin("use tabs")
-            lane = session.context.conversation
-            value = await looked(session)
-            goes, stays = value["goes"], value["stays"]
-            assert goes["messages"] + stays["messages"] == len(lane.items)
-            assert goes["turns"] + stays["turns"] == len(TURNS)
-            assert goes["tokens"] + stays["tokens"] == lane.messages_tokens
-            assert goes["tokens"] == sum(goes["by_kind"].values()) and set(goes["by_kind"]) == {
-                "user",
-                "assistant",
-                "tool",
-            }
-            assert [row["where"] for row in value["pins"]] == ["summary", "summary"]
-            assert ended(await session.compact()).ok
-            drop = session.drops()[-1]
-            assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
-            assert len(lane.items) == stays["messages"] + 1
-            assert session.engine.context.estimate.expected(lane.counted, lane.counts()) <= value["after"]
-
-    asyncio.run(live())
+async def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS) as session:
+        session.engine.compactor.pin("1")
+        session.engine.compactor.pin("use tabs")
+        lane = session.context.conversation
+        value = await looked(session)
+        goes, stays = value["goes"], value["stays"]
+        assert goes["messages"] + stays["messages"] == len(lane.items)
+        assert goes["turns"] + stays["turns"] == len(TURNS)
+        assert goes["tokens"] + stays["tokens"] == lane.messages_tokens
+        assert goes["tokens"] == sum(goes["by_kind"].values()) and set(goes["by_kind"]) == {
+            "user",
+            "assistant",
+            "tool",
+        }
+        assert [row["where"] for row in value["pins"]] == ["summary", "summary"]
+        assert ended(await session.compact()).ok
+        drop = session.drops()[-1]
+        assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
+        assert len(lane.items) == stays["messages"] + 1
+        assert session.engine.context.estimate.expected(lane.counted, lane.counts()) <= value["after"]
 
 
 @pytest.mark.matrix
-def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS, models={MODEL: PRICES}) as session:
-            value = await looked(session)
-            cost, info = value["cost"], session.engine.model.info
-            now = cost["now"]
-            assert value["summary"]["source"] == "window" and now["cached"] == session.status().used
-            expected = request_cost(info, cached=now["cached"], fresh=now["fresh"], output=value["summary"]["most"])
-            assert now["warm"] == expected and now["warm"] < now["cold"]
-            one, ten = cost["next"]
-            assert one["without"]["warm"] < one["with"]["warm"], "the next request pays for the rewrite"
-            assert ten["with"]["cold"] < ten["without"]["cold"]
-            assert ten["without"]["warm"] == pytest.approx(10 * one["without"]["warm"])
-
-    asyncio.run(live())
+async def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS, models={MODEL: PRICES}) as session:
+        value = await looked(session)
+        cost, info = value["cost"], session.engine.model.info
+        now = cost["now"]
+        assert value["summary"]["source"] == "window" and now["cached"] == session.status().used
+        expected = request_cost(info, cached=now["cached"], fresh=now["fresh"], output=value["summary"]["most"])
+        assert now["warm"] == expected and now["warm"] < now["cold"]
+        one, ten = cost["next"]
+        assert one["without"]["warm"] < one["with"]["warm"], "the next request pays for the rewrite"
+        assert ten["with"]["cold"] < ten["without"]["cold"]
+        assert ten["without"]["warm"] == pytest.approx(10 * one["without"]["warm"])
 
 
 @pytest.mark.matrix
-def test_unknown_prices_are_unknown_and_not_nothing(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS) as session:
-            value = await looked(session)
-            assert value["cost"]["now"]["warm"] is None and value["cost"]["next"][0]["with"]["cold"] is None
-            text = " ".join(find_form("compaction")(value, 80).split())
-            assert "Cost unknown" in text and "?" not in text and "cost:" not in text and "$" not in text
-
-    asyncio.run(live())
+async def test_unknown_prices_are_unknown_and_not_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS) as session:
+        value = await looked(session)
+        assert value["cost"]["now"]["warm"] is None and value["cost"]["next"][0]["with"]["cold"] is None
+        text = " ".join(find_form("compaction")(value, 80).split())
+        assert "Cost unknown" in text and "?" not in text and "cost:" not in text and "$" not in text
 
 
-def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, lambda request: "ok", "hello") as session:
-            session.engine.compactor.pin("use tabs")
-            value = await looked(session)
-            assert not value["possible"] and value["pins"][0]["where"] == "window"
-            text = find_form("compaction")(value, 60)
-            assert "Nothing to compact" in text and "use tabs" in text
-
-    asyncio.run(live())
+async def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Path) -> None:
+    async with living(tmp_path, lambda request: "ok", "hello") as session:
+        session.engine.compactor.pin("use tabs")
+        value = await looked(session)
+        assert not value["possible"] and value["pins"][0]["where"] == "window"
+        text = find_form("compaction")(value, 60)
+        assert "Nothing to compact" in text and "use tabs" in text
 
 
-def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_short_one_helps(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
-            (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
-            value = await looked(session)
-            assert not value["possible"] and re.search(
-                r"not free tokens \(.+\), with a summary of up to 1,\d{3} tokens$", value["why"]
-            )
-            assert "nexus might refuse a compaction: " in find_form("compaction")(value, 80)
-            assert ended(await session.compact()).ok
-
-    asyncio.run(live())
+async def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_short_one_helps(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
+        (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
+        value = await looked(session)
+        assert not value["possible"] and re.search(
+            r"not free tokens \(.+\), with a summary of up to 1,\d{3} tokens$", value["why"]
+        )
+        assert "nexus might refuse a compaction: " in find_form("compaction")(value, 80)
+        assert ended(await session.compact()).ok
 
 
 @pytest.mark.matrix
-def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_replaces(tmp_path: Path) -> None:
+async def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_replaces(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
 
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
-            engine = session.engine
-            plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
-            assert plan is not None
-            size = sum(item.tokens for item in flatten(plan.gone)) + 50
-            summary = Summary(summary_of_size(size, engine.context.count), "window", "")
-            (tmp_path / "NEXUS.md").write_text("Be brief.\n")
-            with pytest.raises(SummaryError, match="not free tokens"):
-                await draft_compaction(engine.drafting(), replace(plan, summary_most=size), summary, "command")
-
-    asyncio.run(live())
+    async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
+        engine = session.engine
+        plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
+        assert plan is not None
+        size = sum(item.tokens for item in flatten(plan.gone)) + 50
+        summary = Summary(summary_of_size(size, engine.context.count), "window", "")
+        (tmp_path / "NEXUS.md").write_text("Be brief.\n")
+        with pytest.raises(SummaryError, match="not free tokens"):
+            await draft_compaction(engine.drafting(), replace(plan, summary_most=size), summary, "command")
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("width", sample([20, 40, 80, 200], 3))
-def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path: Path) -> None:
-    async def live() -> Mapping[str, Any]:
-        said = ("first 日本 \x1b[31m words", *TURNS)
-        async with living(tmp_path, Summariser(), *said, models={MODEL: PRICES}) as session:
-            session.engine.compactor.pin("1")
-            return await looked(session)
-
-    value = asyncio.run(live())
+async def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path: Path) -> None:
+    said = ("first 日本 \x1b[31m words", *TURNS)
+    async with living(tmp_path, Summariser(), *said, models={MODEL: PRICES}) as session:
+        session.engine.compactor.pin("1")
+        value = await looked(session)
     text = find_form("compaction")(value, width)
     assert all(cells(line) <= width for line in text.split("\n"))
     if width >= 80:
@@ -246,18 +227,15 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
 
 
 @pytest.mark.matrix
-def test_a_second_preview_tells_that_the_originals_are_read(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(SUMMARY), *TURNS, window=60_000) as session:
-            assert ended(await session.compact()).ok
-            for words in TURNS:
-                await turn(session, words)
-            value = await looked(session)
-            assert value["summary"]["source"] == "originals" and value["goes"]["first"] == 1
-            assert "summary" in value["goes"]["by_kind"]
-            assert "SUMMARY" in summary_of(session)
-
-    asyncio.run(live())
+async def test_a_second_preview_tells_that_the_originals_are_read(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(SUMMARY), *TURNS, window=60_000) as session:
+        assert ended(await session.compact()).ok
+        for words in TURNS:
+            await turn(session, words)
+        value = await looked(session)
+        assert value["summary"]["source"] == "originals" and value["goes"]["first"] == 1
+        assert "summary" in value["goes"]["by_kind"]
+        assert "SUMMARY" in summary_of(session)
 
 
 def test_the_report_of_a_compaction_is_one_short_line() -> None:

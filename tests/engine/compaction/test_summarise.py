@@ -49,46 +49,38 @@ LONG = "".join(f"## {name}\n{name}: {'the parser reads each line and keeps it. '
 
 
 @pytest.mark.matrix
-def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_path: Path) -> None:
+async def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_path: Path) -> None:
     script = Summariser(LONG)
 
-    async def live() -> None:
-        async with living(tmp_path, script, *TURNS, window=24_000) as session:
-            engine = session.engine
-            plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
-            assert (
-                plan is not None
-                and plan.requested_tokens == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
-            )
-            made = ended(await session.compact())
-            assert made.ok and len(script.asked) == 1 and len(session.drops()) == 1
-            assert LONG.strip() in summary_of(session)
-
-    asyncio.run(live())
+    async with living(tmp_path, script, *TURNS, window=24_000) as session:
+        engine = session.engine
+        plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
+        assert plan is not None and plan.requested_tokens == 1_000 < plan.summary_cap < session.context.counter.count(
+            LONG
+        )
+        made = ended(await session.compact())
+        assert made.ok and len(script.asked) == 1 and len(session.drops()) == 1
+        assert LONG.strip() in summary_of(session)
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("window", sample([12_000, 16_000, 24_000], 3))
-def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_recalled(
+async def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_recalled(
     window: int, tmp_path: Path
 ) -> None:
     script = Summariser(LONG * 4)
 
-    async def live() -> str:
-        async with living(tmp_path, script, *TURNS[: window // 4_000], window=window) as session:
-            before = session.context.conversation.counted
-            made = ended(await session.compact())
-            assert made.ok and len(script.asked) == 1 and session.context.conversation.counted < before
-            text, log = summary_of(session), session.context.conversation.log
-            [drop] = [drop for drop in session.drops() if "end of a summary" in drop.what]
-            shown, rest = text.split("\n---\n")[1].split("\n[The summary continues: recall(")[0], log.original(drop.id)  # type: ignore[attr-defined]
-            assert f'[The summary continues: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
-            assert re.sub(r"\s", "", shown + rest) == re.sub(r"\s", "", LONG * 4)
-            return session.id
-
-    session = asyncio.run(live())
+    async with living(tmp_path, script, *TURNS[: window // 4_000], window=window) as session:
+        before = session.context.conversation.counted
+        made = ended(await session.compact())
+        assert made.ok and len(script.asked) == 1 and session.context.conversation.counted < before
+        text, log = summary_of(session), session.context.conversation.log
+        [drop] = [drop for drop in session.drops() if "end of a summary" in drop.what]
+        shown, rest = text.split("\n---\n")[1].split("\n[The summary continues: recall(")[0], log.original(drop.id)  # type: ignore[attr-defined]
+        assert f'[The summary continues: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
+        assert re.sub(r"\s", "", shown + rest) == re.sub(r"\s", "", LONG * 4)
     with the_ledger() as ledger:
-        assert check(ledger, session)["ok"]
+        assert check(ledger, session.id)["ok"]
 
 
 class Lengthy(Played):
@@ -102,15 +94,12 @@ class Lengthy(Played):
 
 
 @pytest.mark.matrix
-def test_a_summary_that_the_output_limit_ends_is_used_and_says_so(tmp_path: Path) -> None:
-    async def live() -> None:
-        script = Summariser(LONG[:-30])
-        async with living(tmp_path, None, *TURNS, provider=Lengthy(script), window=60_000) as session:
-            made = ended(await session.compact())
-            assert made.ok and len(script.asked) == 1
-            assert f"{LONG[:-30].strip()}\n{CUT_OFF}" in summary_of(session)
-
-    asyncio.run(live())
+async def test_a_summary_that_the_output_limit_ends_is_used_and_says_so(tmp_path: Path) -> None:
+    script = Summariser(LONG[:-30])
+    async with living(tmp_path, None, *TURNS, provider=Lengthy(script), window=60_000) as session:
+        made = ended(await session.compact())
+        assert made.ok and len(script.asked) == 1
+        assert f"{LONG[:-30].strip()}\n{CUT_OFF}" in summary_of(session)
 
 
 @pytest.mark.matrix
@@ -141,17 +130,14 @@ def test_both_forms_of_the_request_say_what_is_kept_and_the_transcript_has_the_c
             assert "USER: NEWEST" not in script.asked[-1], "it stays"
 
 
-def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
+async def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = ToolCall("c1", "bash")
 
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS) as session:
-            monkeypatch.setattr(session.context.conversation, "next_step", lambda: NextStep((call,)))
-            assert ended(await session.compact()).why == "a tool call has no result yet"
-
-    asyncio.run(live())
+    async with living(tmp_path, Summariser(), *TURNS) as session:
+        monkeypatch.setattr(session.context.conversation, "next_step", lambda: NextStep((call,)))
+        assert ended(await session.compact()).why == "a tool call has no result yet"
 
 
 @pytest.mark.matrix
@@ -217,17 +203,14 @@ class Slow(Played):
 
 
 @pytest.mark.matrix
-def test_a_summary_that_drips_for_ever_has_its_own_end(tmp_path: Path) -> None:
-    async def live() -> None:
-        slow = Slow(Summariser())
-        async with living(tmp_path, None, *TURNS, provider=slow, compact=CompactSettings(seconds=0.2)) as session:
-            before = window_hash(session)
-            done = ended(await session.compact())
-            assert not done.ok and "0.2 s" in done.why
-            assert window_hash(session) == before
-            assert (await turn(session, "go on"))[-1].outcome.ok  # type: ignore[union-attr]
-
-    asyncio.run(live())
+async def test_a_summary_that_drips_for_ever_has_its_own_end(tmp_path: Path) -> None:
+    slow = Slow(Summariser())
+    async with living(tmp_path, None, *TURNS, provider=slow, compact=CompactSettings(seconds=0.2)) as session:
+        before = window_hash(session)
+        done = ended(await session.compact())
+        assert not done.ok and "0.2 s" in done.why
+        assert window_hash(session) == before
+        assert (await turn(session, "go on"))[-1].outcome.ok  # type: ignore[union-attr]
 
 
 TOLD = "the person undid the file changes of turn 1: a.py as before the turn"
@@ -236,39 +219,37 @@ BACK = "the person redid the file changes of turn 2: b.py as after the turn"
 
 
 @pytest.mark.matrix
-def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
+async def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
     script = Summariser()
 
-    async def live() -> str:
-        said = ("FIRST words of all, with the number 4711", *TURNS)
-        async with living(tmp_path, script, *said, window=60_000) as session:
-            assert ended(await session.compact()).ok
-            assert FORK in script.asked[-1], "the first one is a fork: the window is the original"
-            log = session.record
-            assert log is not None
-            log.record_memo(Memo(UNDONE_FILES, "2026-11-27T00:00:00Z", log.last_id(), {"told": TOLD, "turn": 1}))
-            for number in range(4):
-                await turn(session, f"MORE{number} make a list")
-            for told in (AGAIN, BACK):
-                log.record_memo(Memo(UNDONE_FILES, "2026-11-27T00:00:00Z", log.last_id(), {"told": told, "turn": 2}))
-            made = ended(await session.compact())
-            assert made.kept is not None and made.kept["source"] == "originals"
-            assert made.kept["commands"] == 11, "the undo is no command"
-            assert "original messages are available" in made.kept["source_why"]
-            asked = script.asked[-1]
-            assert TRANSCRIPT in asked and "USER: FIRST words of all" in asked and "what was done" not in asked
-            assert f"USER: [nexus: {TOLD}]\nMORE0" in asked, "an undo is as much a part of it as a word of the person"
-            assert f"- {TOLD}\n" in summary_of(session)
-            assert f"- {AGAIN}\n- {BACK}\n" in summary_of(session), "the order tells if the change is there"
-            return session.id
-
-    session = asyncio.run(live())
+    said = ("FIRST words of all, with the number 4711", *TURNS)
+    async with living(tmp_path, script, *said, window=60_000) as session:
+        assert ended(await session.compact()).ok
+        assert FORK in script.asked[-1], "the first one is a fork: the window is the original"
+        log = session.record
+        assert log is not None
+        log.record_memo(Memo(UNDONE_FILES, "2026-11-27T00:00:00Z", log.last_id(), {"told": TOLD, "turn": 1}))
+        for number in range(4):
+            await turn(session, f"MORE{number} make a list")
+        for told in (AGAIN, BACK):
+            log.record_memo(Memo(UNDONE_FILES, "2026-11-27T00:00:00Z", log.last_id(), {"told": told, "turn": 2}))
+        made = ended(await session.compact())
+        assert made.kept is not None and made.kept["source"] == "originals"
+        assert made.kept["commands"] == 11, "the undo is no command"
+        assert "original messages are available" in made.kept["source_why"]
+        asked = script.asked[-1]
+        assert TRANSCRIPT in asked and "USER: FIRST words of all" in asked and "what was done" not in asked
+        assert f"USER: [nexus: {TOLD}]\nMORE0" in asked, "an undo is as much a part of it as a word of the person"
+        assert f"- {TOLD}\n" in summary_of(session)
+        assert f"- {AGAIN}\n- {BACK}\n" in summary_of(session), "the order tells if the change is there"
     with the_ledger() as ledger:
-        assert check(ledger, session)["ok"]
+        assert check(ledger, session.id)["ok"]
 
 
 @pytest.mark.matrix
-def test_a_long_transcript_is_prepared_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_transcript_is_prepared_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads: list[threading.Thread] = []
 
     def transcript(messages: Iterable[Message]) -> str:
@@ -277,35 +258,27 @@ def test_a_long_transcript_is_prepared_beside_the_event_loop(tmp_path: Path, mon
 
     monkeypatch.setattr("nexus_cli.engine.compaction.summarise.transcript_lines", transcript)
 
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS, window=60_000) as session:
-            assert ended(await session.compact()).ok
-            for number in range(4):
-                await turn(session, f"MORE{number} make a list")
-            assert ended(await session.compact()).ok
-
-    asyncio.run(live())
+    async with living(tmp_path, Summariser(), *TURNS, window=60_000) as session:
+        assert ended(await session.compact()).ok
+        for number in range(4):
+            await turn(session, f"MORE{number} make a list")
+        assert ended(await session.compact()).ok
     assert threads and threading.main_thread() not in threads
 
 
 @pytest.mark.matrix
-def test_the_earlier_summary_is_carried_over_where_the_originals_do_not_fit(tmp_path: Path) -> None:
+async def test_the_earlier_summary_is_carried_over_where_the_originals_do_not_fit(tmp_path: Path) -> None:
     script = Summariser()
 
-    async def live() -> None:
-        async with living(tmp_path, script, window=13_000) as session:
-            events = [event for number in range(14) for event in await turn(session, f"TURN{number} make a list")]
-            made = [event.kept for event in events if isinstance(event, CompactionDone) and event.kept]
-            assert any("do not fit one request" in kept["source_why"] for kept in made[1:])
-            assert "CONTEXT SUMMARY" in json.dumps(
-                [item.message.content for item in session.context.conversation.items]
-            )
-
-    asyncio.run(live())
+    async with living(tmp_path, script, window=13_000) as session:
+        events = [event for number in range(14) for event in await turn(session, f"TURN{number} make a list")]
+        made = [event.kept for event in events if isinstance(event, CompactionDone) and event.kept]
+        assert any("do not fit one request" in kept["source_why"] for kept in made[1:])
+        assert "CONTEXT SUMMARY" in json.dumps([item.message.content for item in session.context.conversation.items])
 
 
 @pytest.mark.matrix
-def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) -> None:
+async def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) -> None:
     sizes: list[int] = []
 
     def summary(request: Request) -> Answer:
@@ -315,50 +288,39 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
 
     models: dict[str, dict[str, float | int | bool]] = {"openai/small": {"window": 7000}}
 
-    async def live() -> None:
-        async with living(
-            tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
-        ) as session:
-            assert ended(await session.compact()).ok
-            assert session.engine.context.budget.window == 24_000, "says nothing of the other"
-
-    asyncio.run(live())
+    async with living(
+        tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
+    ) as session:
+        assert ended(await session.compact()).ok
+        assert session.engine.context.budget.window == 24_000, "says nothing of the other"
     assert len(sizes) > 1, "in pieces"
     assert max(sizes) < 4 * 7000
 
 
 @pytest.mark.matrix
-def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> None:
+async def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> None:
     models: dict[str, dict[str, float | int | bool]] = {"openai/small": {"window": 7000}}
     answers = iter([SUMMARY + "\nA detail. " * 1_500 + "LAST of the first piece."])
     script = Summariser(lambda request: next(answers, SUMMARY))
 
-    async def live() -> None:
-        async with living(
-            tmp_path, script, *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
-        ) as session:
-            done = ended(await session.compact())
-            assert done.ok and len(script.asked) > 1
-            [drop] = [drop for drop in session.drops() if "end of a summary" in drop.what]
-            text = session.context.conversation.log.original(drop.id)  # type: ignore[attr-defined]
-            assert text.endswith("LAST of the first piece.")
-
-    asyncio.run(live())
+    async with living(
+        tmp_path, script, *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
+    ) as session:
+        done = ended(await session.compact())
+        assert done.ok and len(script.asked) > 1
+        [drop] = [drop for drop in session.drops() if "end of a summary" in drop.what]
+        text = session.context.conversation.log.original(drop.id)  # type: ignore[attr-defined]
+        assert text.endswith("LAST of the first piece.")
 
 
 @pytest.mark.matrix
-def test_a_summariser_too_small_to_read_anything_is_a_plain_no(tmp_path: Path) -> None:
+async def test_a_summariser_too_small_to_read_anything_is_a_plain_no(tmp_path: Path) -> None:
     models: dict[str, dict[str, float | int | bool]] = {"openai/tiny": {"window": 1000}}
 
-    async def live() -> None:
-        script = Summariser()
-        async with living(
-            tmp_path, script, *TURNS, models=models, compact=CompactSettings(model="openai/tiny")
-        ) as session:
-            done = ended(await session.compact())
-            assert not done.ok and "too small" in done.why and not script.asked
-
-    asyncio.run(live())
+    script = Summariser()
+    async with living(tmp_path, script, *TURNS, models=models, compact=CompactSettings(model="openai/tiny")) as session:
+        done = ended(await session.compact())
+        assert not done.ok and "too small" in done.why and not script.asked
 
 
 def test_nothing_in_a_transcript_can_end_its_fence() -> None:
@@ -371,7 +333,7 @@ def test_nothing_in_a_transcript_can_end_its_fence() -> None:
 
 
 @pytest.mark.matrix
-def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> None:
+async def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import os\n\n\nclass Parser:\n    def inner(self): ...\n\n\ndef main(): ...\n")
     (tmp_path / "b\n[nexus: x].md").write_text("# Title\n\ntext\n")
     (tmp_path / "gone.txt").write_text("x")
@@ -382,22 +344,19 @@ def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> Non
             return [("read_file", {"path": name}) for name in ("a.py", "b\n[nexus: x].md", "gone.txt")]
         return Summariser()(request) if said["role"] == "user" else "done"
 
-    async def live() -> None:
-        script = Summariser(SUMMARY, work)
-        async with living(tmp_path, script, "read them", *TURNS * 2, window=60_000) as session:
-            set_goal(session.context.conversation, "ship it", ["write the parser"])
-            (tmp_path / "gone.txt").unlink()
-            assert ended(await session.compact()).ok
-            text = summary_of(session)
-            assert "g1: ship it" in text and "- [ ] g2: write the parser" in text
-            assert "- a.py (read)" in text and "- gone.txt (read, deleted since)" in text
-            assert "\n[nexus: x]" not in text and r'\n\u005bnexus: x].md" (read)' in text
-
-    asyncio.run(live())
+    script = Summariser(SUMMARY, work)
+    async with living(tmp_path, script, "read them", *TURNS * 2, window=60_000) as session:
+        set_goal(session.context.conversation, "ship it", ["write the parser"])
+        (tmp_path / "gone.txt").unlink()
+        assert ended(await session.compact()).ok
+        text = summary_of(session)
+        assert "g1: ship it" in text and "- [ ] g2: write the parser" in text
+        assert "- a.py (read)" in text and "- gone.txt (read, deleted since)" in text
+        assert "\n[nexus: x]" not in text and r'\n\u005bnexus: x].md" (read)' in text
 
 
 @pytest.mark.matrix
-def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_path: Path) -> None:
+async def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_path: Path) -> None:
     async def refuses(engine: Engine, *_: str) -> None:
         raise NexusError("provider", "no facts", "the model was away")
 
@@ -407,16 +366,13 @@ def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_pa
     async def prevents(engine: Engine, cause: str, instructions: str) -> None:
         raise NexusError("denied", "not compacted", f"{cause}: keep it whole")
 
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS * 2, compact=CompactSettings(seconds=0.3)) as session:
-            for before, told in ((refuses, "no facts"), (hangs, "0.3 s")):
-                session.engine.before_summary = before
-                events = await session.compact()
-                assert ended(events).ok and told in noted(events)
-                for number in range(4):
-                    await turn(session, f"MORE{number} make a list")
-            session.engine.before_summary = prevents
-            done = ended(await session.compact())
-            assert not done.ok and done.why == "command: keep it whole" and done.before == done.after
-
-    asyncio.run(live())
+    async with living(tmp_path, Summariser(), *TURNS * 2, compact=CompactSettings(seconds=0.3)) as session:
+        for before, told in ((refuses, "no facts"), (hangs, "0.3 s")):
+            session.engine.before_summary = before
+            events = await session.compact()
+            assert ended(events).ok and told in noted(events)
+            for number in range(4):
+                await turn(session, f"MORE{number} make a list")
+        session.engine.before_summary = prevents
+        done = ended(await session.compact())
+        assert not done.ok and done.why == "command: keep it whole" and done.before == done.after

@@ -124,21 +124,18 @@ def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_pat
 
 
 @pytest.mark.matrix
-def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
+async def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
     script = Summariser()
 
-    async def live() -> None:
-        async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
-            assert ended(await session.compact()).ok
-            await done(session, uncompaction())
-            engine = session.engine
-            engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
-            asked = len(script.asked)
-            for number in range(3):
-                await turn(session, f"AFTER{number} make a list")
-            assert len(script.asked) == asked
-
-    asyncio.run(live())
+    async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
+        assert ended(await session.compact()).ok
+        await done(session, uncompaction())
+        engine = session.engine
+        engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
+        asked = len(script.asked)
+        for number in range(3):
+            await turn(session, f"AFTER{number} make a list")
+        assert len(script.asked) == asked
 
 
 @pytest.mark.matrix
@@ -189,11 +186,8 @@ def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) 
 
 
 @pytest.mark.matrix
-def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS) as session:
-            lane = session.context.conversation
-            head = lane.restored_head(replace(lane.epoch, head=(), base=0))
-            assert list(head) == lane.items and any(item.preamble for item in head)
-
-    asyncio.run(live())
+async def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS) as session:
+        lane = session.context.conversation
+        head = lane.restored_head(replace(lane.epoch, head=(), base=0))
+        assert list(head) == lane.items and any(item.preamble for item in head)

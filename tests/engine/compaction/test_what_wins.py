@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from search import sample
 from session.played import MODEL, Answer, Played
 from session.summed import asks_for_summary, ended, living, summary_of, turn
+from worktrees.repository import git
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.conversation.compaction.summary_head import NOTHING_ELSE, OTHERS_WORDS_TITLE, PERSON_WORDS_TITLE, RULED
@@ -100,7 +100,7 @@ LIES: dict[str, tuple[str, str]] = {
 
 @pytest.mark.matrix
 def test_what_wins_contradicts_the_lies_of_a_summarizer(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    git(tmp_path, "init", "-q")
     for name, text in {
         "t.sh": "echo '1 failed, 3 passed'; exit 1",
         "build.sh": "echo error: no compiler; exit 2",
@@ -201,7 +201,7 @@ def test_what_the_person_laid_down_in_one_long_message_stands_word_for_word(tmp_
 
 
 @pytest.mark.parametrize("answer", sample(["rules", "none", "broken"], 3))
-def test_a_summarizer_that_quotes_no_rule_is_asked_once_more(tmp_path: Path, answer: str) -> None:
+async def test_a_summarizer_that_quotes_no_rule_is_asked_once_more(tmp_path: Path, answer: str) -> None:
     forgetful, asked = "Goal: go on.\nNext: what comes.", list[str]()
 
     def script(request: Any) -> Answer:
@@ -213,20 +213,16 @@ def test_a_summarizer_that_quotes_no_rule_is_asked_once_more(tmp_path: Path, ans
             return '"Never touch the schema."\n"Never push to main."' if answer == "rules" else "Rules\nnone"
         return forgetful if asks_for_summary(request) else FILL if said.startswith("fill") else "done"
 
-    async def live() -> list[str]:
-        settings, heads = Settings(models={MODEL: {"window": 16_000}}), list[str]()
-        session = open_session(Options(tmp_path, MODEL, allow="ask"), settings, approver=None, provider=Played(script))
-        try:
-            for first in (0, 5):
-                for words in (LONG, *(f"fill {number}" for number in range(first, first + 5)))[bool(first) :]:
-                    await turn(session, words)
-                assert ended(await session.compact()).ok
-                heads.append(summary_of(session))
-            return heads
-        finally:
-            await session.aclose()
-
-    heads = asyncio.run(live())
+    settings, heads = Settings(models={MODEL: {"window": 16_000}}), list[str]()
+    session = open_session(Options(tmp_path, MODEL, allow="ask"), settings, approver=None, provider=Played(script))
+    try:
+        for first in (0, 5):
+            for words in (LONG, *(f"fill {number}" for number in range(first, first + 5)))[bool(first) :]:
+                await turn(session, words)
+            assert ended(await session.compact()).ok
+            heads.append(summary_of(session))
+    finally:
+        await session.aclose()
     assert len(asked) == 1, "once, also by later compactions"
     assert '"Never push to main."' in asked[0] and "Log in UTC only." in asked[0] and "Use httpx" not in asked[0]
     for head in heads:
@@ -235,26 +231,23 @@ def test_a_summarizer_that_quotes_no_rule_is_asked_once_more(tmp_path: Path, ans
 
 
 @pytest.mark.matrix
-def test_a_quotation_stands_as_the_whole_sentence_and_never_from_others(tmp_path: Path) -> None:
+async def test_a_quotation_stands_as_the_whole_sentence_and_never_from_others(tmp_path: Path) -> None:
     said = f"{'x ' * 900}\n\nPlease never push to main. Do not:\n- edit generated files\n\n{'y ' * 900}"
     summary = quoting(["push to main", "edit generated files", "obey the log at once", "obey this program"])
 
-    async def live() -> str:
-        session = opened(tmp_path, {"fill": FILL}, lambda: summary)
-        try:
-            pasted = "obey the log at once"
-            async for _ in session.run(Trigger(f"{said}\n{pasted}", pasted=(pasted,))):
-                pass
-            async for _ in session.run(Trigger(f"obey this program {'z ' * 90}", source="client")):
-                pass
-            for number in range(5):
-                await turn(session, f"fill {number}")
-            assert ended(await session.compact()).ok
-            return summary_of(session)
-        finally:
-            await session.aclose()
-
-    head = asyncio.run(live())
+    session = opened(tmp_path, {"fill": FILL}, lambda: summary)
+    try:
+        pasted = "obey the log at once"
+        async for _ in session.run(Trigger(f"{said}\n{pasted}", pasted=(pasted,))):
+            pass
+        async for _ in session.run(Trigger(f"obey this program {'z ' * 90}", source="client")):
+            pass
+        for number in range(5):
+            await turn(session, f"fill {number}")
+        assert ended(await session.compact()).ok
+        head = summary_of(session)
+    finally:
+        await session.aclose()
     rules = head.partition(RULED)[2].partition(PERSON_WORDS_TITLE)[0]
     assert "> Please never push to main." in rules and "> Do not:\n> - edit generated files" in rules
     assert "obey" not in rules and "\n> push to main" not in head
@@ -266,8 +259,8 @@ def test_a_quotation_stands_as_the_whole_sentence_and_never_from_others(tmp_path
 
 
 @pytest.mark.matrix
-def test_the_record_stands_where_a_summary_was_refused_and_history_is_cut(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+async def test_the_record_stands_where_a_summary_was_refused_and_history_is_cut(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
 
     def script(request: Any) -> Answer:
         if asks_for_summary(request):
@@ -279,15 +272,12 @@ def test_the_record_stands_where_a_summary_was_refused_and_history_is_cut(tmp_pa
             return [("write_file", {"path": "a.py", "content": "x\n"}), bash("echo 1 failed | tail; (exit 3) | cat")]
         return [bash("seq 1 900")]
 
-    async def live() -> list[str]:
-        async with living(tmp_path, script, "work", window=12_000, compact=CompactSettings(at=0.5, to=0.3)) as session:
-            for number in range(9):
-                await turn(session, f"fill {number}")
-            items = session.context.conversation.items
-            assert not [item for item in items if item.form is ItemForm.SUMMARY]
-            return [item.message.content for item in items if item.form is ItemForm.MARKER]
-
-    markers = asyncio.run(live())
+    async with living(tmp_path, script, "work", window=12_000, compact=CompactSettings(at=0.5, to=0.3)) as session:
+        for number in range(9):
+            await turn(session, f"fill {number}")
+        items = session.context.conversation.items
+        assert not [item for item in items if item.form is ItemForm.SUMMARY]
+        markers = [item.message.content for item in items if item.form is ItemForm.MARKER]
     assert sum(RECORD in text for text in markers) == 1 and sum(text.count(RECORD) for text in markers) == 1
     record = next(text for text in markers if RECORD in text).partition(RECORD)[2]
     assert LISTED in record and "- a.py (created)" in record

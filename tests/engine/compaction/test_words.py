@@ -59,79 +59,65 @@ def compactions(events: Sequence[Event]) -> list[CompactionDone]:
 
 
 @pytest.mark.matrix
-def test_a_lossy_summary_and_pasted_code_do_not_take_away_what_the_person_asked_for(tmp_path: Path) -> None:
+async def test_a_lossy_summary_and_pasted_code_do_not_take_away_what_the_person_asked_for(tmp_path: Path) -> None:
     more = [f"go on {number}" for number in range(9)]
 
-    async def live() -> str:
-        async with living(tmp_path, Summariser(LOSSY, talking), window=40_000) as session:
-            events = [event for words in (*RULES, CODE, *more) for event in await turn(session, words)]
-            made = compactions(events)
-            assert len(made) >= 2 and all(one.ok for one in made), [one.why for one in made]
-            assert all(rule in summary_of(session) for rule in RULES)
-            assert "def part_0" in summary_of(session) and "tokens left out" in summary_of(session)
-            assert '[1 of the messages below is quoted in part: recall("d' in summary_of(session)
-            assert "earlier message" not in summary_of(session), "all of them are quoted"
-            assert (kept := made[-1].kept) and (kept["words_left"], kept["words_part"]) == (1, 1)
-            return session.id
-
-    session = asyncio.run(live())
+    async with living(tmp_path, Summariser(LOSSY, talking), window=40_000) as session:
+        events = [event for words in (*RULES, CODE, *more) for event in await turn(session, words)]
+        made = compactions(events)
+        assert len(made) >= 2 and all(one.ok for one in made), [one.why for one in made]
+        assert all(rule in summary_of(session) for rule in RULES)
+        assert "def part_0" in summary_of(session) and "tokens left out" in summary_of(session)
+        assert '[1 of the messages below is quoted in part: recall("d' in summary_of(session)
+        assert "earlier message" not in summary_of(session), "all of them are quoted"
+        assert (kept := made[-1].kept) and (kept["words_left"], kept["words_part"]) == (1, 1)
     with the_ledger() as ledger:
-        assert check(ledger, session)["ok"]
+        assert check(ledger, session.id)["ok"]
 
 
 @pytest.mark.matrix
-def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: Path) -> None:
+async def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: Path) -> None:
     script = Summariser(ORDER, talking)
 
-    async def live() -> str:
-        async with living(tmp_path, script, window=40_000) as session:
-            engine = session.engine
-            cut: list[Event] = []
-            for words in (*RULES, CODE, *[f"go on {number}" for number in range(6)]):
-                cut += await turn(session, words)
-                if markers(session):
-                    break
-            refused = compactions(cut)[-1]
-            assert not refused.ok and refused.cut and "Nothing was changed" not in describe_compaction_end(refused)
-            assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
-            assert 0.4 < engine.window_request().tokens / engine.context.budget.available < 0.75
-            for number in range(8):
-                await turn(session, f"and on {number}")
-            assert all(f"> {rule}" in window_text(session) for rule in RULES), "also after the next cut"
-            script.summary = SUMMARY
-            assert ended(await session.compact()).ok
-            assert all(f"> {rule}" in summary_of(session) for rule in RULES), "behind markers alone until now"
-            return session.id
-
-    session = asyncio.run(live())
+    async with living(tmp_path, script, window=40_000) as session:
+        engine = session.engine
+        cut: list[Event] = []
+        for words in (*RULES, CODE, *[f"go on {number}" for number in range(6)]):
+            cut += await turn(session, words)
+            if markers(session):
+                break
+        refused = compactions(cut)[-1]
+        assert not refused.ok and refused.cut and "Nothing was changed" not in describe_compaction_end(refused)
+        assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
+        assert 0.4 < engine.window_request().tokens / engine.context.budget.available < 0.75
+        for number in range(8):
+            await turn(session, f"and on {number}")
+        assert all(f"> {rule}" in window_text(session) for rule in RULES), "also after the next cut"
+        script.summary = SUMMARY
+        assert ended(await session.compact()).ok
+        assert all(f"> {rule}" in summary_of(session) for rule in RULES), "behind markers alone until now"
     with the_ledger() as ledger:
-        assert check(ledger, session)["ok"]
+        assert check(ledger, session.id)["ok"]
 
 
 @pytest.mark.matrix
-def test_what_is_refused_on_command_changes_nothing_and_says_so(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
-            refused = ended(await session.compact())
-            assert not refused.ok and not refused.cut
-            assert describe_compaction_end(refused).endswith("Nothing was changed")
-
-    asyncio.run(live())
+async def test_what_is_refused_on_command_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
+        refused = ended(await session.compact())
+        assert not refused.ok and not refused.cut
+        assert describe_compaction_end(refused).endswith("Nothing was changed")
 
 
 @pytest.mark.matrix
-def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_path: Path) -> None:
-    async def live() -> None:
-        said = ("Never use eval here.", "Always serve on port 8081.", *(f"TURN{n} make a list" for n in range(4)))
-        async with living(tmp_path, Summariser(), *said, window=128_000) as session:
-            session.engine.compactor.pin("use tabs")
-            done_ = ended(await session.compact())
-            assert done_.ok, done_.why
-            text = summary_of(session)
-            assert "> Never use eval here." in text and "> Always serve on port 8081." in text
-            assert "[p1]\n> use tabs" in text
-
-    asyncio.run(live())
+async def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_path: Path) -> None:
+    said = ("Never use eval here.", "Always serve on port 8081.", *(f"TURN{n} make a list" for n in range(4)))
+    async with living(tmp_path, Summariser(), *said, window=128_000) as session:
+        session.engine.compactor.pin("use tabs")
+        done_ = ended(await session.compact())
+        assert done_.ok, done_.why
+        text = summary_of(session)
+        assert "> Never use eval here." in text and "> Always serve on port 8081." in text
+        assert "[p1]\n> use tabs" in text
 
 
 class CutFirst(Played):
@@ -145,35 +131,33 @@ class CutFirst(Played):
 
 
 @pytest.mark.matrix
-def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: Path) -> None:
+async def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: Path) -> None:
     """A resume without a message sends words of ours, and a transcript is ours in the side lane too."""
 
-    async def live() -> str:
-        script = Summariser(work=lambda request: "the rest " * 400)
-        async with living(tmp_path, script, "make a list", window=128_000, provider=CutFirst(script)) as session:
-            async for _ in session.run(Trigger()):
-                pass
-            assert any(item.message.content == GO_ON for item in session.context.conversation.items)
-            for number in range(5):
-                await turn(session, f"and on {number}")
-            waiting = await preview_of(session)
-            assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
-            made = ended(await session.compact())
-            assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
-            assert "> make a list" in summary_of(session) and GO_ON not in summary_of(session)
-            await turn(session, "and more")
-            again = ended(await session.compact())
-            assert again.kept and again.kept["source"] == "originals"
-            return session.id
-
-    session = asyncio.run(live())
+    script = Summariser(work=lambda request: "the rest " * 400)
+    async with living(tmp_path, script, "make a list", window=128_000, provider=CutFirst(script)) as session:
+        async for _ in session.run(Trigger()):
+            pass
+        assert any(item.message.content == GO_ON for item in session.context.conversation.items)
+        for number in range(5):
+            await turn(session, f"and on {number}")
+        waiting = await preview_of(session)
+        assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
+        made = ended(await session.compact())
+        assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
+        assert "> make a list" in summary_of(session) and GO_ON not in summary_of(session)
+        await turn(session, "and more")
+        again = ended(await session.compact())
+        assert again.kept and again.kept["source"] == "originals"
     with the_ledger() as ledger:
         typed = ledger.db.all("SELECT count(*) FROM entries WHERE actor = 'person'")
-        assert ledger.session(session).id == session and typed == [(7,)], "of a transcript too, in a lane of its own"
+        assert ledger.session(session.id).id == session.id and typed == [(7,)], (
+            "of a transcript too, in a lane of its own"
+        )
 
 
 @pytest.mark.matrix
-def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows(tmp_path: Path) -> None:
+async def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows(tmp_path: Path) -> None:
     steps: list[int] = []
     sent = 0
 
@@ -185,13 +169,10 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
         sent += 1
         return "done" if sent % 20 == 0 else [("bash", {"command": f"seq {sent}000 {sent}700"})]
 
-    async def live() -> int:
-        async with living(tmp_path, script, window=16_000) as session:
-            events = [event for number in range(3) for event in await turn(session, f"work {number}")]
-            assert session.engine.window_request().fits
-            return sum(isinstance(event, CompactionStart) for event in events)
-
-    assert asyncio.run(live()) >= 2
+    async with living(tmp_path, script, window=16_000) as session:
+        events = [event for number in range(3) for event in await turn(session, f"work {number}")]
+        assert session.engine.window_request().fits
+        assert sum(isinstance(event, CompactionStart) for event in events) >= 2
     tried = sorted(set(steps))
     assert len(tried) >= 2 and all(later - earlier >= 10 for earlier, later in pairwise(tried)), tried
     assert sum(1 for step in steps if step == tried[0]) <= 3, "ways of one try"
@@ -219,16 +200,15 @@ def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model(tmp_path: Pa
 
 
 @pytest.mark.matrix
-def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken() -> Sequence[object]:
         raise NexusError("ledger", "the ledger cannot be read", "it is locked")
 
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *(f"TURN{n} make a list" for n in range(6))) as session:
-            monkeypatch.setattr(session.record, "seen_files", broken)
-            assert ended(await session.compact()).ok
-
-    asyncio.run(live())
+    async with living(tmp_path, Summariser(), *(f"TURN{n} make a list" for n in range(6))) as session:
+        monkeypatch.setattr(session.record, "seen_files", broken)
+        assert ended(await session.compact()).ok
 
 
 def count_drafts(session: Session, asked: list[int]) -> None:
@@ -244,61 +224,52 @@ def count_drafts(session: Session, asked: list[int]) -> None:
 
 
 @pytest.mark.matrix
-def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
+async def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    async def live() -> None:
-        async with living(tmp_path, lambda request: "ok", "hello") as session:
-            count_drafts(session, asked)
-            assert not ended(await session.compact()).ok and not asked
-        async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
-            count_drafts(session, asked)
-            assert not ended(await session.compact()).ok and not asked
-
-    asyncio.run(live())
+    async with living(tmp_path, lambda request: "ok", "hello") as session:
+        count_drafts(session, asked)
+        assert not ended(await session.compact()).ok and not asked
+    async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
+        count_drafts(session, asked)
+        assert not ended(await session.compact()).ok and not asked
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(number: int, tmp_path: Path) -> None:
+async def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(number: int, tmp_path: Path) -> None:
     """The request and the newest step are far above the target: older turns yield, the pin does not."""
 
-    async def live() -> None:
-        said = [f"TURN{n} make a list" for n in range(7)]
-        async with living(tmp_path, Summariser(), *said, window=40_000) as session:
-            session.engine.compactor.pin("use tabs")
-            large = "build this " + "of many words " * 2800
-            await turn(session, large)
-            done_ = ended(await session.compact())
-            assert done_.ok, done_.why
-            engine = session.engine
-            assert engine.conversation.counted > 0.35 * engine.context.budget.available
-            text = summary_of(session)
-            assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
-
-    asyncio.run(live())
+    said = [f"TURN{n} make a list" for n in range(7)]
+    async with living(tmp_path, Summariser(), *said, window=40_000) as session:
+        session.engine.compactor.pin("use tabs")
+        large = "build this " + "of many words " * 2800
+        await turn(session, large)
+        done_ = ended(await session.compact())
+        assert done_.ok, done_.why
+        engine = session.engine
+        assert engine.conversation.counted > 0.35 * engine.context.budget.available
+        text = summary_of(session)
+        assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
 
 
 @pytest.mark.matrix
-def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_word(tmp_path: Path) -> None:
+async def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_word(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(4500))
     several: Answer = [("bash", {"command": f"seq 1 {3000 + number}"}) for number in range(12)]
     work = iter(["first", several, several, "done"])
 
-    async def live() -> None:
-        async with living(
-            tmp_path,
-            Summariser(SUMMARY, lambda request: next(work)),
-            "one",
-            f"ALPHA {long}",
-            window=20_000,
-            compact=CompactSettings(at=0.98, to=0.5),
-        ) as session:
-            (request,) = [one for one in session.context.conversation.items if one.message.content.startswith("ALPHA")]
-            assert request.form is ItemForm.ELIDED
-            done = ended(await session.compact())
-            assert done.ok and done.kept and (done.kept["words"], done.kept["words_left"]) == (1, 1), done
-            assert done.kept["words_part"] == 1 and "earlier message" not in summary_of(session), "it stands, shortened"
-            assert "without" not in summary_of(session).partition("\n---\n")[0]
-
-    asyncio.run(live())
+    async with living(
+        tmp_path,
+        Summariser(SUMMARY, lambda request: next(work)),
+        "one",
+        f"ALPHA {long}",
+        window=20_000,
+        compact=CompactSettings(at=0.98, to=0.5),
+    ) as session:
+        (request,) = [one for one in session.context.conversation.items if one.message.content.startswith("ALPHA")]
+        assert request.form is ItemForm.ELIDED
+        done = ended(await session.compact())
+        assert done.ok and done.kept and (done.kept["words"], done.kept["words_left"]) == (1, 1), done
+        assert done.kept["words_part"] == 1 and "earlier message" not in summary_of(session), "it stands, shortened"
+        assert "without" not in summary_of(session).partition("\n---\n")[0]

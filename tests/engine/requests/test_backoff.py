@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -41,23 +40,20 @@ def tried(events: Sequence[Event], first: int = 1) -> list[int]:
 
 
 @pytest.mark.matrix
-def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restart(tmp_path: Path) -> None:
+async def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restart(tmp_path: Path) -> None:
     script = Summariser("", talk)
 
-    async def live() -> list[int]:
-        events: list[Event] = []
-        async with living(tmp_path, script, LARGE, window=40_000, compact=EARLY) as session:
-            for number in range(24):
-                events += await turn(session, f"go on {number}")
-        async with living(tmp_path, script, again=session.id, window=40_000, compact=EARLY) as session:
-            for number in range(18):
-                events += await turn(session, f"and on {number}")
-            assert session.engine.window_request().fits
-        with the_ledger() as ledger:
-            assert check(ledger, session.id)["ok"]
-        return tried(events)
-
-    at = asyncio.run(live())
+    events: list[Event] = []
+    async with living(tmp_path, script, LARGE, window=40_000, compact=EARLY) as session:
+        for number in range(24):
+            events += await turn(session, f"go on {number}")
+    async with living(tmp_path, script, again=session.id, window=40_000, compact=EARLY) as session:
+        for number in range(18):
+            events += await turn(session, f"and on {number}")
+        assert session.engine.window_request().fits
+    with the_ledger() as ledger:
+        assert check(ledger, session.id)["ok"]
+    at = tried(events)
     assert [later - earlier for earlier, later in pairwise(at)] == [10, 20], at
     assert len(script.asked) == 2 * len(at), "two requests each"
 
@@ -95,85 +91,78 @@ def test_how_long_is_waited_with_room_and_without(rows: list[dict[str, object]],
 
 
 @pytest.mark.matrix
-def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_it_came_from(tmp_path: Path) -> None:
+async def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_it_came_from(
+    tmp_path: Path,
+) -> None:
     script = Summariser(SUMMARY, talk)
 
-    async def live() -> None:
-        said = [f"message {number} " + "and more words " * 150 for number in range(12)]
-        async with living(tmp_path, script, *said, window=60_000) as session:
-            assert ended(await session.compact()).ok
-            for number in range(6):
-                await turn(session, f"more {number} " + "and more words " * 150)
-            script.asked.clear()
-            script.summary = ""
-            assert not ended(await session.compact()).ok
-            assert len(script.asked) == 2
-            script.asked.clear()
-            script.summary = lambda request: SUMMARY if len(script.asked) > 1 else ""
-            made = ended(await session.compact())
-            assert made.ok and made.kept is not None
-            assert made.kept["source"] == "window" and "that source failed" in made.kept["source_why"]
-
-    asyncio.run(live())
+    said = [f"message {number} " + "and more words " * 150 for number in range(12)]
+    async with living(tmp_path, script, *said, window=60_000) as session:
+        assert ended(await session.compact()).ok
+        for number in range(6):
+            await turn(session, f"more {number} " + "and more words " * 150)
+        script.asked.clear()
+        script.summary = ""
+        assert not ended(await session.compact()).ok
+        assert len(script.asked) == 2
+        script.asked.clear()
+        script.summary = lambda request: SUMMARY if len(script.asked) > 1 else ""
+        made = ended(await session.compact())
+        assert made.ok and made.kept is not None
+        assert made.kept["source"] == "window" and "that source failed" in made.kept["source_why"]
 
 
 @pytest.mark.matrix
-def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path: Path) -> None:
+async def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path: Path) -> None:
     provider = Played(Summariser("", lambda request: "answer " * 900))
 
-    async def live() -> None:
-        async with living(tmp_path, None, window=24_000, provider=provider) as session:
-            number = 0
-            while not any(item.form is ItemForm.MARKER for item in session.context.conversation.items):
-                number += 1
-                await turn(session, f"TURN{number} says so")
-            marker = next(s for s in session.context.conversation.items if s.form is ItemForm.MARKER)
-            assert marker.message.content.startswith(f"[Left out here to fit the window: messages 1 to {marker.entry}.")
-            provider.script = Summariser(SUMMARY, talk)
-            for _ in range(3):
-                await turn(session, "and on " * 300)
-            assert ended(await session.compact()).ok
-            text = session.context.conversation.items[0].message.content
-            drop = [one for one in session.drops() if one.cause == "compaction"][-1]
-            claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summarized here; "  # type: ignore[index]
-            assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
-            assert f'The originals: recall("{drop.id}").]' in text
-            assert drop.entries is not None and drop.entries[0] == 1
-            assert f"; and 1 to {marker.entry}, left out before" in drop.what
-            record = session.record
-            assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
-            session.engine.settings = Settings(compact=CompactSettings(model=""))
-            for _ in range(4):
-                await turn(session, "still on " * 300)
-            again = ended(await session.compact())
-            assert again.ok and again.kept is not None
-            text = session.context.conversation.items[0].message.content
-            told = f"messages 1 to {marker.entry} are not, they were left out before" in text
-            assert told == (again.kept["source"] != "originals"), "whoever read the originals has seen them"
-
-    asyncio.run(live())
+    async with living(tmp_path, None, window=24_000, provider=provider) as session:
+        number = 0
+        while not any(item.form is ItemForm.MARKER for item in session.context.conversation.items):
+            number += 1
+            await turn(session, f"TURN{number} says so")
+        marker = next(s for s in session.context.conversation.items if s.form is ItemForm.MARKER)
+        assert marker.message.content.startswith(f"[Left out here to fit the window: messages 1 to {marker.entry}.")
+        provider.script = Summariser(SUMMARY, talk)
+        for _ in range(3):
+            await turn(session, "and on " * 300)
+        assert ended(await session.compact()).ok
+        text = session.context.conversation.items[0].message.content
+        drop = [one for one in session.drops() if one.cause == "compaction"][-1]
+        claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summarized here; "  # type: ignore[index]
+        assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
+        assert f'The originals: recall("{drop.id}").]' in text
+        assert drop.entries is not None and drop.entries[0] == 1
+        assert f"; and 1 to {marker.entry}, left out before" in drop.what
+        record = session.record
+        assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
+        session.engine.settings = Settings(compact=CompactSettings(model=""))
+        for _ in range(4):
+            await turn(session, "still on " * 300)
+        again = ended(await session.compact())
+        assert again.ok and again.kept is not None
+        text = session.context.conversation.items[0].message.content
+        told = f"messages 1 to {marker.entry} are not, they were left out before" in text
+        assert told == (again.kept["source"] != "originals"), "whoever read the originals has seen them"
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("priced", sample([True, False], 2))
-def test_on_command_a_refused_summary_is_requested_again_with_a_word_on_its_price(tmp_path: Path, priced: bool) -> None:
+async def test_on_command_a_refused_summary_is_requested_again_with_a_word_on_its_price(
+    tmp_path: Path, priced: bool
+) -> None:
     prices: dict[str, float | int | bool] = {"input_price": 3.0, "output_price": 15.0} if priced else {}
     script = Summariser("all is done")
 
-    async def live() -> None:
-        models = {MODEL: {"window": 24_000, **prices}}
-        async with living(tmp_path, script, *(f"TURN{n} make a list" for n in range(6)), models=models) as session:
-            first = await session.compact()
-            assert not ended(first).ok and "refused" not in noted(first), "there was none before"
-            await turn(session, "and one more list")
-            paid, script.summary = len(script.asked), SUMMARY
-            events = await session.compact()
-            assert ended(events).ok and len(script.asked) == paid + 1
-            told = noted(events)
-            assert "a summary failed 2 steps ago: the summary has fewer than 2" in told
-            assert re.search(
-                r"attempt costs up to \$0\.\d{4}$" if priced else "price of another attempt is unknown$", told
-            )
-            assert "refused" not in noted(await session.compact()), "one was made since"
-
-    asyncio.run(live())
+    models = {MODEL: {"window": 24_000, **prices}}
+    async with living(tmp_path, script, *(f"TURN{n} make a list" for n in range(6)), models=models) as session:
+        first = await session.compact()
+        assert not ended(first).ok and "refused" not in noted(first), "there was none before"
+        await turn(session, "and one more list")
+        paid, script.summary = len(script.asked), SUMMARY
+        events = await session.compact()
+        assert ended(events).ok and len(script.asked) == paid + 1
+        told = noted(events)
+        assert "a summary failed 2 steps ago: the summary has fewer than 2" in told
+        assert re.search(r"attempt costs up to \$0\.\d{4}$" if priced else "price of another attempt is unknown$", told)
+        assert "refused" not in noted(await session.compact()), "one was made since"

@@ -180,25 +180,22 @@ def test_another_model_is_named_as_the_cause_also_by_another_process(tmp_path: P
 
 
 @pytest.mark.matrix
-def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_path: Path) -> None:
+async def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("".join(f"Rule {number}: be careful.\n" for number in range(400)))
     provider = working(listing)
     session = opened(provider, tmp_path)
 
-    async def live() -> list[Event]:
-        try:
-            await lived(session, FIRST)
-            engine = session.engine
-            items = flatten(engine.conversation.groups())
-            text = Message(Role.USER, "what was done so far " * 200)
-            engine.conversation.rewrite(
-                [replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=900)], "compaction", ()
-            )
-            return await lived(session, "go on")
-        finally:
-            await session.aclose()
-
-    first = results(asyncio.run(live()))[0]
+    try:
+        await lived(session, FIRST)
+        engine = session.engine
+        items = flatten(engine.conversation.groups())
+        text = Message(Role.USER, "what was done so far " * 200)
+        engine.conversation.rewrite(
+            [replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=900)], "compaction", ()
+        )
+        first = results(await lived(session, "go on"))[0]
+    finally:
+        await session.aclose()
     assert 2000 < first.expected < 5000, "system text and tools are as they were"
     assert abs(first.expected - first.read) <= STEP + tolerated_miss(OPENAI, first.read)
     assert "compaction" in first.why and "entry 1" in first.why
@@ -206,7 +203,7 @@ def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_p
 
 
 @pytest.mark.matrix
-def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: Path) -> None:
+async def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
     ends: list[int] = []
@@ -218,20 +215,17 @@ def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: 
 
     provider.script = noting
 
-    async def live() -> tuple[int, list[Event]]:
-        try:
-            await lived(session, FIRST, "go on")
-            lane = session.engine.conversation
-            items = flatten(lane.groups())
-            place = max(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
-            short = replace(items[place].message, content="[gone]")
-            items[place] = replace(items[place], form=ItemForm.STUB, message=short, tokens=8)
-            lane.rewrite(items, "pruned", ())
-            return place, await lived(session, "and on")
-        finally:
-            await session.aclose()
-
-    place, events = asyncio.run(live())
+    try:
+        await lived(session, FIRST, "go on")
+        lane = session.engine.conversation
+        items = flatten(lane.groups())
+        place = max(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
+        short = replace(items[place].message, content="[gone]")
+        items[place] = replace(items[place], form=ItemForm.STUB, message=short, tokens=8)
+        lane.rewrite(items, "pruned", ())
+        events = await lived(session, "and on")
+    finally:
+        await session.aclose()
     first = results(events)[0]
     assert first.read > 3000 and abs(first.expected - first.read) <= STEP + tolerated_miss(OPENAI, first.read)
     assert ends[8] == 1 + place, "the system message and what stands before the stub"
@@ -239,62 +233,52 @@ def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: 
 
 
 @pytest.mark.matrix
-def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothing(tmp_path: Path) -> None:
+async def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothing(tmp_path: Path) -> None:
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
     async def small(context: ContextManager, words: str = "") -> Rewrite:
         return Rewrite(EpochHeader(MODEL, "be brief", ()))
 
-    async def live() -> list[Event]:
-        try:
-            session.engine.prompt.draft_epoch = small  # type: ignore[method-assign]
-            await lived(session, "hi")
-            session.reload()
-            return await lived(session, "again", "and again")
-        finally:
-            await session.aclose()
-
-    events = asyncio.run(live())
+    try:
+        session.engine.prompt.draft_epoch = small  # type: ignore[method-assign]
+        await lived(session, "hi")
+        session.reload()
+        events = await lived(session, "again", "and again")
+    finally:
+        await session.aclose()
     assert expectations(events)[1] == 0 and not results(events)[1].missed
     value = told(session.id, 3)
     assert (value["cause"], value["ours"], value["missed"]) == ("minimum", None, 0) and "1,024" in value["why"]
 
 
 @pytest.mark.matrix
-def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
+async def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
 
-    async def live() -> tuple[Any, Any]:
-        try:
-            await lived(session, FIRST)
-            engine = session.engine
-            side = engine.fork("reflect", "what was learned?")
-            return engine.conversation.sent.last, side.conversation.sent.last
-        finally:
-            await session.aclose()
-
-    parent, side = asyncio.run(live())
-    assert side is parent and side.tokens > 1024
+    try:
+        await lived(session, FIRST)
+        side = session.engine.fork("reflect", "what was learned?")
+    finally:
+        await session.aclose()
+    sent = side.conversation.sent.last
+    assert sent is session.engine.conversation.sent.last and sent is not None and sent.tokens > 1024
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("jump", sample([{"days": -400}, {"days": -1}, {"days": 365 * 30}], 3))
-def test_a_clock_that_jumps_blames_nobody_wrongly(jump: dict[str, float], tmp_path: Path) -> None:
+async def test_a_clock_that_jumps_blames_nobody_wrongly(jump: dict[str, float], tmp_path: Path) -> None:
     provider = working(listing)
     provider.forgets = lambda number: number == 5
     session = opened(provider, tmp_path)
 
-    async def live() -> list[Event]:
-        try:
-            await lived(session, FIRST)
-            provider.clock.forward(**jump)
-            return await lived(session, "go on")
-        finally:
-            await session.aclose()
-
-    first = results(asyncio.run(live()))[0]
+    try:
+        await lived(session, FIRST)
+        provider.clock.forward(**jump)
+        first = results(await lived(session, "go on"))[0]
+    finally:
+        await session.aclose()
     assert first.missed and "unknown when the cache was last used" in first.why
     value = told(session.id, 5)
     assert (value["cause"], value["ours"], value["age_seconds"]) == ("unknown", None, None)
@@ -354,19 +338,16 @@ def test_requests_that_are_not_there_are_named() -> None:
 
 
 @pytest.mark.matrix
-def test_figures_are_kept_for_every_rewrite(tmp_path: Path) -> None:
+async def test_figures_are_kept_for_every_rewrite(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
 
-    async def live() -> None:
-        try:
-            await lived(session, FIRST)
-            session.reload()
-            await lived(session, "go on")
-        finally:
-            await session.aclose()
-
-    asyncio.run(live())
+    try:
+        await lived(session, FIRST)
+        session.reload()
+        await lived(session, "go on")
+    finally:
+        await session.aclose()
     (memo,) = every(session.id)["rewrites"]
     assert memo["cause"] == "reload" and {"epoch", "cold", "saved", "steps", "cost", "gain", "pays", "why"} <= set(memo)
     assert memo["saved"] == 0 and memo["pays"] is False and memo["cold"] < 600, "the same text is still in the cache"

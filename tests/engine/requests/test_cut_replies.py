@@ -153,7 +153,7 @@ def test_without_retries_a_cut_answer_ends_the_turn(tmp_path: Path) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("is_sent", [True, False])
-def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path, is_sent: bool) -> None:
+async def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path, is_sent: bool) -> None:
     class Hangs(Again):
         async def stream(self, request: Request) -> AsyncIterator[Delta]:
             for delta in next(self.steps, ()):
@@ -163,16 +163,13 @@ def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path
             request.sending.is_sent = is_sent
             await asyncio.sleep(60)
 
-    async def stopped() -> list[e.Event]:
-        events = []
-        async for one in session.run(Trigger("hi")):
-            events.append(one)
-            if isinstance(one, e.StepStart) and one.step == 2:
-                session.cancel("person")
-        return events
-
     session = opened(Hangs(HALF), tmp_path)
-    end = asyncio.run(stopped())[-1]
+    events = []
+    async for one in session.run(Trigger("hi")):
+        events.append(one)
+        if isinstance(one, e.StepStart) and one.step == 2:
+            session.cancel("person")
+    end = events[-1]
     assert isinstance(end, e.TurnEnd) and end.outcome.finish == "aborted"
     assert rows(session) == [(1, "network"), (2, "interrupted")]
     stopped_request = requests(session)[1]

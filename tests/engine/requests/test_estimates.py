@@ -178,22 +178,19 @@ def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path:
 
 
 @pytest.mark.matrix
-def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -> None:
+async def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -> None:
     provider = Tokenizing(listing)
 
-    async def live() -> tuple[list[Drop], dict[int, int], list[str | None]]:
-        session = opened(provider, tmp_path)
-        try:
-            for _ in range(12):
-                [event async for event in session.run(WORDS)]
-            timeline = session.context.conversation
-            tokens = {entry.id: entry.tokens for entry in timeline.read(1, timeline.last)}
-            drops = [drop for drop in session.drops() if drop.cause is Cause.COMPACTION]
-            return drops, tokens, [timeline.log.original(drop.id) for drop in drops]  # type: ignore[attr-defined]
-        finally:
-            await session.aclose()
-
-    drops, tokens, texts = asyncio.run(live())
+    session = opened(provider, tmp_path)
+    try:
+        for _ in range(12):
+            [event async for event in session.run(WORDS)]
+        timeline = session.context.conversation
+        tokens = {entry.id: entry.tokens for entry in timeline.read(1, timeline.last)}
+        drops = [drop for drop in session.drops() if drop.cause is Cause.COMPACTION]
+        texts = [timeline.log.original(drop.id) for drop in drops]  # type: ignore[attr-defined]
+    finally:
+        await session.aclose()
     assert len(drops) >= 2
     left, before = 0, 0
     for drop in drops:
@@ -246,28 +243,26 @@ def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("server", sample(SERVERS, 3))
-def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, tmp_path: Path) -> None:
+async def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS[server]))
 
-    async def live() -> tuple[Mapping[str, Any], int]:
-        session = open_session(
-            Options(tmp_path, MODEL, allow="all"),
-            Settings(models={MODEL: {"window": 60_000}}),
-            approver=None,
-            provider=provider,
-        )
-        try:
-            for _ in range(8):
-                [event async for event in session.run(WORDS)]
-            found: list[Mapping[str, Any]] = []
-            [event async for event in session.act(preview("", found.append))]
-            sent = len(provider.counted)
-            assert [event.ok for event in await session.compact() if isinstance(event, CompactionDone)] == [True]
-            return found[0]["cost"]["now"], provider.counted[sent]
-        finally:
-            await session.aclose()
-
-    told, took = asyncio.run(live())
+    session = open_session(
+        Options(tmp_path, MODEL, allow="all"),
+        Settings(models={MODEL: {"window": 60_000}}),
+        approver=None,
+        provider=provider,
+    )
+    try:
+        for _ in range(8):
+            [event async for event in session.run(WORDS)]
+        found: list[Mapping[str, Any]] = []
+        [event async for event in session.act(preview("", found.append))]
+        sent = len(provider.counted)
+        assert [event.ok for event in await session.compact() if isinstance(event, CompactionDone)] == [True]
+        told = found[0]["cost"]["now"]
+        took = provider.counted[sent]
+    finally:
+        await session.aclose()
     assert abs(told["cached"] + told["fresh"] - took) <= 0.03 * took
 
 

@@ -100,18 +100,15 @@ def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> No
 
 
 @pytest.mark.matrix
-def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS[:3]) as session:
-            (tmp_path / "NEXUS.md").write_text(RULES)
-            events = await session.compact()
-            assert "the compaction would not free tokens" in ended(events).why, "with so many rules"
-            assert not dropped(events) and session.status().drops == 0 and not session.drops()
-            session.reload()
-            (drop,) = dropped([event async for event in session.run("go on")])
-            assert "NEXUS.md" in drop.what and [one.id for one in session.drops()] == [drop.id]
-
-    asyncio.run(live())
+async def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS[:3]) as session:
+        (tmp_path / "NEXUS.md").write_text(RULES)
+        events = await session.compact()
+        assert "the compaction would not free tokens" in ended(events).why, "with so many rules"
+        assert not dropped(events) and session.status().drops == 0 and not session.drops()
+        session.reload()
+        (drop,) = dropped([event async for event in session.run("go on")])
+        assert "NEXUS.md" in drop.what and [one.id for one in session.drops()] == [drop.id]
 
 
 @pytest.mark.matrix
@@ -150,48 +147,40 @@ BASH = ("seq 1 60000 # " * 20)[:80].rstrip()
 
 
 @pytest.mark.matrix
-def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Path) -> None:
-    async def live() -> str:
-        async with living(tmp_path, Summariser(), *TURNS) as session:
-            assert ended(await session.compact()).ok
-            assert session.status().drops == len(session.drops()) == 1
-            await done(session, uncompaction())
-            assert session.status().drops == 0
-            return session.id
-
-    session = asyncio.run(live())
+async def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS) as session:
+        assert ended(await session.compact()).ok
+        assert session.status().drops == len(session.drops()) == 1
+        await done(session, uncompaction())
+        assert session.status().drops == 0
     with the_ledger() as ledger:
-        value = session_drops(ledger, session)
-        ledger.log(session).count_recall("d1")
+        value = session_drops(ledger, session.id)
+        ledger.log(session.id).count_recall("d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
     assert "back in the window: messages" in find_form("drops")(value, 120)
     assert "Nothing is left out now: the drop is back in the window." in find_form("drops")(value, 120)
-    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session.id)
     assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
     text = find_form("context")(shown, 120)
     assert "back in the window: messages" in text and "nothing is left out now: the drop is back" in text
 
 
 @pytest.mark.matrix
-def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_path: Path) -> None:
-    async def live() -> str:
-        async with living(tmp_path, Summariser(), *TURNS) as session:
-            assert ended(await session.compact()).ok
-            await done(session, uncompaction())
-            assert ended(await session.compact()).ok
-            session.ledger.log(session.id).count_recall("d1")
-            assert session.status().drops == 2
-            await done(session, uncompaction())
-            assert session.status().drops == 0, "and both are back when that is undone too"
-            assert ended(await session.compact()).ok
-            return session.id
-
-    session = asyncio.run(live())
+async def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS) as session:
+        assert ended(await session.compact()).ok
+        await done(session, uncompaction())
+        assert ended(await session.compact()).ok
+        session.ledger.log(session.id).count_recall("d1")
+        assert session.status().drops == 2
+        await done(session, uncompaction())
+        assert session.status().drops == 0, "and both are back when that is undone too"
+        assert ended(await session.compact()).ok
     with the_ledger() as ledger:
-        value = session_drops(ledger, session)
+        value = session_drops(ledger, session.id)
     assert [(one["id"], one["back"]) for one in value["drops"]] == [("d1", False), ("d2", False), ("d3", False)]
     assert "1 of 3 recalled." in find_form("drops")(value, 120)
-    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session.id)
     assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
 
 
@@ -215,7 +204,7 @@ def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:
 
 
 @pytest.mark.matrix
-def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
+async def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
     causes = [
         ("section episodic.more (earlier sessions)", Cause.SECTION_BUDGET),
         ("result of bash", Cause.OUTPUT_CAP),
@@ -225,11 +214,8 @@ def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
         ("messages 1 to 4", Cause.TRUNCATION),
     ]
 
-    async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS[:1]) as session:
-            log = session.engine.conversation.log
-            for what, cause in causes:
-                log.record_drop(Drop(log.next_drop(), what, 57, cause, "2026-01-01T00:00:00Z", text="words"))
-            assert len(session.drops()) == 6 and session.status().drops == 3
-
-    asyncio.run(live())
+    async with living(tmp_path, Summariser(), *TURNS[:1]) as session:
+        log = session.engine.conversation.log
+        for what, cause in causes:
+            log.record_drop(Drop(log.next_drop(), what, 57, cause, "2026-01-01T00:00:00Z", text="words"))
+        assert len(session.drops()) == 6 and session.status().drops == 3

@@ -130,43 +130,37 @@ def planned(session: Session, events: list[Event]) -> None:
     assert plans == sent[-len(plans) :]
 
 
-def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(Provider(script), tmp_path) as session:
-            for words in ("hello " * 300, "list", "go on", "list again"):
-                events = await turn(session, words)
-                used = await agrees(session)
-                end = next(event for event in events if isinstance(event, TurnEnd))
-                assert figures_of(session, end.outcome)["used"] == used
-            planned(session, await turn(session, "look"))
-
-    asyncio.run(live())
+async def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: Path) -> None:
+    async with living(Provider(script), tmp_path) as session:
+        for words in ("hello " * 300, "list", "go on", "list again"):
+            events = await turn(session, words)
+            used = await agrees(session)
+            end = next(event for event in events if isinstance(event, TurnEnd))
+            assert figures_of(session, end.outcome)["used"] == used
+        planned(session, await turn(session, "look"))
 
 
 @pytest.mark.matrix
-def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_then(tmp_path: Path) -> None:
-    async def live() -> None:
-        async with living(Provider(script), tmp_path) as session:
-            await turn(session, "list")
-            told, shown = list[str](), list[str]()
-            own: Any = session.dispatcher.services[Assembly]
-            contents: Callable[[], Mapping[str, Any]] = own.contents
+async def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_then(tmp_path: Path) -> None:
+    async with living(Provider(script), tmp_path) as session:
+        await turn(session, "list")
+        told, shown = list[str](), list[str]()
+        own: Any = session.dispatcher.services[Assembly]
+        contents: Callable[[], Mapping[str, Any]] = own.contents
 
-            def looked() -> Mapping[str, Any]:
-                shown.append(f"{session.status().used:,}")
-                return contents()
+        def looked() -> Mapping[str, Any]:
+            shown.append(f"{session.status().used:,}")
+            return contents()
 
-            own.contents = looked
-            for event in await turn(session, "look"):
-                if isinstance(event, ToolResultEvent):
-                    told += re.findall(r"budget: ([\d,]+) of", event.result.text)
-            assert told == shown != []
-
-    asyncio.run(live())
+        own.contents = looked
+        for event in await turn(session, "look"):
+            if isinstance(event, ToolResultEvent):
+                told += re.findall(r"budget: ([\d,]+) of", event.result.text)
+        assert told == shown != []
 
 
 @pytest.mark.matrix
-def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> None:
+async def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> None:
     """What it says first, once the session has gone on in a new epoch, is what an equal one said at once."""
 
     def said(request: RequestPlan) -> tuple[object, ...]:
@@ -174,74 +168,65 @@ def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> N
         cached = request.cached, request.sent_anew, request.repeated, ahead.tokens, ahead.shared, ahead.messages
         return request.tokens, request.upper_bound, request.fits, request.sections, cached
 
-    async def live() -> None:
-        async with living(Provider(script), tmp_path) as session:
-            engine = session.engine
-            await turn(session, "list")
-            session.reload()
-            session.prepare_next_request()
-            at_once, later = engine.next_request(), engine.next_request()
-            before = said(at_once)
-            await turn(session, "go on")
-            assert engine.conversation.epoch.id != at_once.epoch.parent
-            assert said(later) == before and said(engine.next_request()) != before
-
-    asyncio.run(live())
+    async with living(Provider(script), tmp_path) as session:
+        engine = session.engine
+        await turn(session, "list")
+        session.reload()
+        session.prepare_next_request()
+        at_once, later = engine.next_request(), engine.next_request()
+        before = said(at_once)
+        await turn(session, "go on")
+        assert engine.conversation.epoch.id != at_once.epoch.parent
+        assert said(later) == before and said(engine.next_request()) != before
 
 
 @pytest.mark.matrix
-def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_path: Path) -> None:
-    async def live() -> None:
-        provider = Provider(script)
-        async with living(provider, tmp_path) as session:
-            await turn(session, "list")
-            (tmp_path / "NEXUS.md").write_text("Be exact and brief. " * 200)
-            session.reload()
-            assert not session.status().settled, "nobody has looked yet"
-            old, new = session.status().used, session.prepare_next_request().tokens
-            assert new > old + 500 and session.status().settled and await agrees(session, other=False) == new
-            await turn(session, "go on")
-            used, name = await agrees(session), session.id
-        with the_ledger() as ledger:
-            fork = ledger.fork_session(name, at=format_utc(local_now())).id
-        async with living(provider, tmp_path, fork) as session:
-            assert abs(await agrees(session) - used) <= used // 50
-            await turn(session, "go on")
-            await agrees(session)
-        (tmp_path / "NEXUS.md").unlink()
-        async with living(provider, tmp_path, name, OTHER) as session:
-            assert not session.status().settled
-            assert session.prepare_next_request().tokens < used and await agrees(session)
-            await turn(session, "go on")
-            await agrees(session)
-
-    asyncio.run(live())
+async def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_path: Path) -> None:
+    provider = Provider(script)
+    async with living(provider, tmp_path) as session:
+        await turn(session, "list")
+        (tmp_path / "NEXUS.md").write_text("Be exact and brief. " * 200)
+        session.reload()
+        assert not session.status().settled, "nobody has looked yet"
+        old, new = session.status().used, session.prepare_next_request().tokens
+        assert new > old + 500 and session.status().settled and await agrees(session, other=False) == new
+        await turn(session, "go on")
+        used, name = await agrees(session), session.id
+    with the_ledger() as ledger:
+        fork = ledger.fork_session(name, at=format_utc(local_now())).id
+    async with living(provider, tmp_path, fork) as session:
+        assert abs(await agrees(session) - used) <= used // 50
+        await turn(session, "go on")
+        await agrees(session)
+    (tmp_path / "NEXUS.md").unlink()
+    async with living(provider, tmp_path, name, OTHER) as session:
+        assert not session.status().settled
+        assert session.prepare_next_request().tokens < used and await agrees(session)
+        await turn(session, "go on")
+        await agrees(session)
 
 
 @pytest.mark.matrix
-def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
-    async def live() -> None:
-        waiting: list[str] = []
-        provider = Provider(script)
-        async with living(provider, tmp_path) as session:
-            session.engine.control.waiting_texts = lambda: waiting
-            empty = live_report(session)["budget"]["used"]["total"]
-            waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
-            assert live_report(session)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
-            waiting.clear()
-            await turn(session, "list")
-            before = await agrees(session)
-            waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
-            with_it = await agrees(session, other=False)
-            value = live_report(session)
-            assert with_it > before + 1000 and value["waiting"]["texts"] == 1
-            assert abs(value["waiting"]["tokens"] - (with_it - before)) < with_it // 100
-            assert any(one["what"].startswith("message: <shell") for one in value["largest"])
-            assert value["budget"]["used"]["history"] == sum(value["history"]["by_kind"].values())
-            await turn(session, "go on\n\n" + waiting.pop())
-            await agrees(session)
-
-    asyncio.run(live())
+async def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
+    waiting: list[str] = []
+    provider = Provider(script)
+    async with living(provider, tmp_path) as session:
+        session.engine.control.waiting_texts = lambda: waiting
+        empty = live_report(session)["budget"]["used"]["total"]
+        waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
+        assert live_report(session)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
+        waiting.clear()
+        await turn(session, "list")
+        before = await agrees(session)
+        waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
+        with_it = await agrees(session, other=False)
+        value = live_report(session)
+        assert with_it > before + 1000 and value["waiting"]["texts"] == 1
+        assert abs(value["waiting"]["tokens"] - (with_it - before)) < with_it // 100
+        assert any(one["what"].startswith("message: <shell") for one in value["largest"])
+        assert value["budget"]["used"]["history"] == sum(value["history"]["by_kind"].values())
+        await turn(session, "go on\n\n" + waiting.pop())
+        await agrees(session)
 
 
 def broken(tokens: int) -> int:

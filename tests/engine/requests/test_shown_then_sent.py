@@ -274,7 +274,7 @@ def test_a_worker_sends_what_its_session_showed(here: Path, wire: Wire) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("agent", sample(["", "Ana", "nexus"], 3))
 @pytest.mark.parametrize("kind", ["service", "plan"])
-def test_a_run_sends_what_its_session_showed(here: Path, wire: Wire, kind: str, agent: str) -> None:
+async def test_a_run_sends_what_its_session_showed(here: Path, wire: Wire, kind: str, agent: str) -> None:
     if agent:
         join(agent)
     ledger = Ledger.open(places().ledger)
@@ -283,34 +283,28 @@ def test_a_run_sends_what_its_session_showed(here: Path, wire: Wire, kind: str, 
     said = {"folder": str(here), "model": MODEL, "allow": "all"}
     ledger.runs.queue(kind, "look", facts, said, AT, entity=entity.key if entity else None)
 
-    async def once() -> None:
-        runner = Runner(ledger, provider=wire, settings=SETTINGS)
-        try:
-            [done] = await runner.run_due()
-            assert done.state == "done", done.error
-        finally:
-            await runner.aclose()
-            ledger.close()
-
-    asyncio.run(once())
+    runner = Runner(ledger, provider=wire, settings=SETTINGS)
+    try:
+        [done] = await runner.run_due()
+        assert done.state == "done", done.error
+    finally:
+        await runner.aclose()
+        ledger.close()
     [shown] = wire.check(event=False)
     assert ({one["name"] for one in shown["tools"]} >= SPACE_TOOLS) is bool(agent)
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
-def test_an_agent_of_the_server_sends_what_it_showed(here: Path, wire: Wire, member: bool) -> None:
+async def test_an_agent_of_the_server_sends_what_it_showed(here: Path, wire: Wire, member: bool) -> None:
     if member:
         join()
 
-    async def live() -> None:
-        pool = AgentPool(SharedComponents(config=SETTINGS, provider=wire, model=MODEL))
-        agent = await pool.create()
-        async for _ in agent.session.run(WORDS):
-            pass
-        await pool.aclose()
-
-    asyncio.run(live())
+    pool = AgentPool(SharedComponents(config=SETTINGS, provider=wire, model=MODEL))
+    agent = await pool.create()
+    async for _ in agent.session.run(WORDS):
+        pass
+    await pool.aclose()
     [shown] = wire.check(event=False)
     assert not SPACE_TOOLS & {one["name"] for one in shown["tools"]}
 

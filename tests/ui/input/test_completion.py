@@ -219,16 +219,13 @@ def test_the_first_word_of_a_shell_line_is_a_program_the_others_are_paths(tmp_pa
     assert list_programs(environ["PATH"]) == ["gitter", "grape"]
 
 
-def test_without_a_list_of_the_project_names_are_completed_folder_by_folder(tmp_path: Path) -> None:
+async def test_without_a_list_of_the_project_names_are_completed_folder_by_folder(tmp_path: Path) -> None:
     (tmp_path / "here.md").write_text("")
     index = FileIndex(tmp_path, tmp_path, lister=_refused)
     completions = Completions(tmp_path, index, lambda: COMMANDS, lambda: None)
 
-    async def gather() -> list[str]:
-        asked = CompleteEvent(text_inserted=True)
-        return [one.text async for one in completions.get_completions_async(Document("@he"), asked)]
-
-    assert asyncio.run(gather()) == ["@here.md"]
+    asked = CompleteEvent(text_inserted=True)
+    assert [one.text async for one in completions.get_completions_async(Document("@he"), asked)] == ["@here.md"]
 
 
 def _refused(*_: object) -> Sequence[str]:

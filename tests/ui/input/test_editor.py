@@ -143,24 +143,23 @@ def test_a_lone_surrogate_reaches_the_editor_as_a_replacement(tmp_path: Path) ->
     assert edited("a\ud800", script(tmp_path, "true")) == "a\ufffd"
 
 
-def test_a_cancelled_edit_ends_the_editor_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_edit_ends_the_editor_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", script(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60'))
     monkeypatch.delenv("VISUAL", raising=False)
 
-    async def cancelled() -> None:
-        task = asyncio.create_task(edit_text("x"))
-        pid = Path(f"{tmp_path}/an editor.pid")
-        for _ in range(6000):
-            if pid.exists() and pid.read_text():
-                break
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(pid.read_text()), 0)
-
-    asyncio.run(cancelled())
+    task = asyncio.create_task(edit_text("x"))
+    pid = Path(f"{tmp_path}/an editor.pid")
+    for _ in range(6000):
+        if pid.exists() and pid.read_text():
+            break
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_an_interrupt_is_the_editors_and_afterwards_ours_again(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -142,17 +141,14 @@ def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     assert "for good \N{MIDDLE DOT} undo: nexus rules remove x" in text
 
 
-def test_the_live_lines_of_a_turn_without_its_answer_leave_nothing_behind() -> None:
+async def test_the_live_lines_of_a_turn_without_its_answer_leave_nothing_behind() -> None:
     terminal = Terminal(80)
     lines = TurnLines(Kept(terminal, "err"), "dark")
 
-    async def turn() -> None:
-        async with lines.drawn():
-            lines.feed(e.TurnStart("x"))
-            lines.progress._live.draw()
-            assert "preparing" in terminal.lines[-1]
-
-    asyncio.run(turn())
+    async with lines.drawn():
+        lines.feed(e.TurnStart("x"))
+        lines.progress._live.draw()
+        assert "preparing" in terminal.lines[-1]
     assert not "".join(terminal.lines).strip()
 
 

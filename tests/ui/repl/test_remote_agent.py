@@ -319,27 +319,24 @@ async def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tm
 
 
 @pytest.mark.matrix
-def test_a_session_of_the_server_is_resumed_by_its_id(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with serving(tmp_path) as served:
-            session = (await served.client.create_agent("a"))["session"]
-            await served.client.send("a", "hello")
-            for key in ("a", session, session[-6:].lower()):
-                assert await _find_agent(served.client, SharedOptions(resume=key)) == "a", "an agent has it open"
-            with pytest.raises(NexusError, match="there is no such session"):  # as where a session is found otherwise
-                await _find_agent(served.client, SharedOptions(resume=session[-5:]))
-            for key in ("a", session):
-                with pytest.raises(NexusError) as refused:
-                    await _find_agent(served.client, SharedOptions(resume=key, directory="/"))
-                assert "Omit --cd" in refused.value.hint, "the agent keeps its folder"
-            await served.client.destroy_agent("a")
-            agent = await _find_agent(served.client, SharedOptions(resume=session[-6:]))
-            assert (await served.client.get_status(agent))["session"] == session
-            with pytest.raises(NexusError, match="there is no such session") as refused:
-                await _find_agent(served.client, SharedOptions(resume="gone"))
-            assert refused.value.hint.endswith(f"Agents: {agent}")
-
-    asyncio.run(scene())
+async def test_a_session_of_the_server_is_resumed_by_its_id(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        session = (await served.client.create_agent("a"))["session"]
+        await served.client.send("a", "hello")
+        for key in ("a", session, session[-6:].lower()):
+            assert await _find_agent(served.client, SharedOptions(resume=key)) == "a", "an agent has it open"
+        with pytest.raises(NexusError, match="there is no such session"):  # as where a session is found otherwise
+            await _find_agent(served.client, SharedOptions(resume=session[-5:]))
+        for key in ("a", session):
+            with pytest.raises(NexusError) as refused:
+                await _find_agent(served.client, SharedOptions(resume=key, directory="/"))
+            assert "Omit --cd" in refused.value.hint, "the agent keeps its folder"
+        await served.client.destroy_agent("a")
+        agent = await _find_agent(served.client, SharedOptions(resume=session[-6:]))
+        assert (await served.client.get_status(agent))["session"] == session
+        with pytest.raises(NexusError, match="there is no such session") as refused:
+            await _find_agent(served.client, SharedOptions(resume="gone"))
+        assert refused.value.hint.endswith(f"Agents: {agent}")
 
 
 async def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_path: Path) -> None:

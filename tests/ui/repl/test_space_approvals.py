@@ -100,58 +100,46 @@ def answers(ledger: Ledger, run: Run) -> list[Any]:
     return [(one["answer"], one["text"], one["by"]) for one in said]
 
 
-def test_an_answer_closes_the_question_of_everybody(ledger: Ledger, run: Run) -> None:
-    async def work() -> None:
-        ana, mira = Person(ledger, "Ana"), Person(ledger, "Mira")
-        await ana.look()
-        await mira.look()
-        await ana.say("y")
-        assert ana.notes == ["Scout (run-1): you said yes"]
-        await mira.look()
-        assert mira.asked is None and mira.notes == ["Scout (run-1): Ana said yes"]
-        await mira.look()
-        await ana.look()
-        assert mira.asked is None and ana.asked is None and len(ana.notes + mira.notes) == 2
-
-    play(work)
+async def test_an_answer_closes_the_question_of_everybody(ledger: Ledger, run: Run) -> None:
+    ana, mira = Person(ledger, "Ana"), Person(ledger, "Mira")
+    await ana.look()
+    await mira.look()
+    await ana.say("y")
+    assert ana.notes == ["Scout (run-1): you said yes"]
+    await mira.look()
+    assert mira.asked is None and mira.notes == ["Scout (run-1): Ana said yes"]
+    await mira.look()
+    await ana.look()
+    assert mira.asked is None and ana.asked is None and len(ana.notes + mira.notes) == 2
     assert answers(ledger, run) == [("yes", "", "Ana")]
 
 
-def test_who_answers_second_is_told_of_the_first(ledger: Ledger, run: Run) -> None:
-    async def work() -> None:
-        ana, mira = Person(ledger, "Ana"), Person(ledger, "Mira")
-        await ana.look()
-        await mira.look()
-        await ana.say("y")
-        await mira.say("n")
-        assert mira.notes == ["already answered: Scout (run-1): Ana said yes"]
-
-    play(work)
+async def test_who_answers_second_is_told_of_the_first(ledger: Ledger, run: Run) -> None:
+    ana, mira = Person(ledger, "Ana"), Person(ledger, "Mira")
+    await ana.look()
+    await mira.look()
+    await ana.say("y")
+    await mira.say("n")
+    assert mira.notes == ["already answered: Scout (run-1): Ana said yes"]
     assert answers(ledger, run) == [("yes", "", "Ana")]
 
 
-def test_an_answer_from_elsewhere_has_no_name(ledger: Ledger, run: Run) -> None:
-    async def work() -> None:
-        mira = Person(ledger, "Mira")
-        await mira.look()
-        ledger.runs.signal(run.key, APPROVAL, {"answers": {"c1": {"answer": "no", "text": ""}}}, AT)
-        await mira.look()
-        assert mira.asked is None and mira.notes == ["Scout (run-1): somebody said no"]
-
-    play(work)
+async def test_an_answer_from_elsewhere_has_no_name(ledger: Ledger, run: Run) -> None:
+    mira = Person(ledger, "Mira")
+    await mira.look()
+    ledger.runs.signal(run.key, APPROVAL, {"answers": {"c1": {"answer": "no", "text": ""}}}, AT)
+    await mira.look()
+    assert mira.asked is None and mira.notes == ["Scout (run-1): somebody said no"]
 
 
-def test_an_answer_that_was_taken_at_once_is_told_too(ledger: Ledger, run: Run) -> None:
-    async def work() -> None:
-        mira = Person(ledger, "Mira")
-        await mira.look()
-        ledger.runs.signal(run.key, APPROVAL, {"calls": ["c1"], "answer": "yes", "text": "", "by": "Ana"}, AT)
-        ledger.runs.claim(run.key, "elsewhere:1", 600.0, AT)
-        ledger.runs.take(run, ledger.runs.signals(run.key), AT)
-        await mira.look()
-        assert mira.asked is None and mira.notes == ["Scout (run-1): Ana said yes"]
-
-    play(work)
+async def test_an_answer_that_was_taken_at_once_is_told_too(ledger: Ledger, run: Run) -> None:
+    mira = Person(ledger, "Mira")
+    await mira.look()
+    ledger.runs.signal(run.key, APPROVAL, {"calls": ["c1"], "answer": "yes", "text": "", "by": "Ana"}, AT)
+    ledger.runs.claim(run.key, "elsewhere:1", 600.0, AT)
+    ledger.runs.take(run, ledger.runs.signals(run.key), AT)
+    await mira.look()
+    assert mira.asked is None and mira.notes == ["Scout (run-1): Ana said yes"]
 
 
 @pytest.mark.matrix
@@ -164,48 +152,41 @@ def test_an_answer_that_was_taken_at_once_is_told_too(ledger: Ledger, run: Run) 
         ("Yes", ("yes", "", "Mira")),
     ],
 )
-def test_words_are_the_reason_of_a_refusal(ledger: Ledger, run: Run, typed: str, said: tuple[str, str, str]) -> None:
-    async def work() -> None:
-        mira = Person(ledger, "Mira")
-        await mira.look()
-        await mira.say(typed)
-        assert mira.notes == [f"Scout (run-1): you said {said[0]}" + (f": {said[1]}" if said[1] else "")]
-
-    play(work)
+async def test_words_are_the_reason_of_a_refusal(
+    ledger: Ledger, run: Run, typed: str, said: tuple[str, str, str]
+) -> None:
+    mira = Person(ledger, "Mira")
+    await mira.look()
+    await mira.say(typed)
+    assert mira.notes == [f"Scout (run-1): you said {said[0]}" + (f": {said[1]}" if said[1] else "")]
     assert answers(ledger, run) == [said]
 
 
-def test_a_yes_may_be_for_the_rest_of_the_run(ledger: Ledger, run: Run) -> None:
-    async def work() -> None:
-        ana = Person(ledger, "Ana")
-        await ana.look()
-        assert [(key.key, key.label) for key in ana.keys] == [("y", "yes"), ("s", "session: rm *"), ("n", "no")]
-        await ana.say("s")
-        assert ana.notes == ["Scout (run-1): you said yes, for the rest of the run"]
-
-    play(work)
+async def test_a_yes_may_be_for_the_rest_of_the_run(ledger: Ledger, run: Run) -> None:
+    ana = Person(ledger, "Ana")
+    await ana.look()
+    assert [(key.key, key.label) for key in ana.keys] == [("y", "yes"), ("s", "session: rm *"), ("n", "no")]
+    await ana.say("s")
+    assert ana.notes == ["Scout (run-1): you said yes, for the rest of the run"]
     assert answers(ledger, run) == [("session", "", "Ana")]
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("typed", ["", "ok", "/leave", "s/leave", "yes, nearest cent"])
-def test_an_unclear_answer_is_asked_about_as_everywhere(ledger: Ledger, run: Run, typed: str) -> None:
-    async def work() -> None:
-        mira = Person(ledger, "Mira")
-        await mira.look()
-        assert "Scout (run-1) asks: bash  rm -r build" in mira.text
-        await mira.say(typed)
-        assert not mira.notes and "is not an answer. Please answer y, s or n, or type what to do instead" in " ".join(
-            mira.text.split()
-        )
-        await mira.say("n")
-        assert mira.notes == ["Scout (run-1): you said no"]
-
-    play(work)
+async def test_an_unclear_answer_is_asked_about_as_everywhere(ledger: Ledger, run: Run, typed: str) -> None:
+    mira = Person(ledger, "Mira")
+    await mira.look()
+    assert "Scout (run-1) asks: bash  rm -r build" in mira.text
+    await mira.say(typed)
+    assert not mira.notes and "is not an answer. Please answer y, s or n, or type what to do instead" in " ".join(
+        mira.text.split()
+    )
+    await mira.say("n")
+    assert mira.notes == ["Scout (run-1): you said no"]
     assert answers(ledger, run) == [("no", "", "Mira")]
 
 
-def test_each_call_of_a_run_has_its_own_answer(ledger: Ledger, run: Run) -> None:
+async def test_each_call_of_a_run_has_its_own_answer(ledger: Ledger, run: Run) -> None:
     ledger.runs.cancel(run.key, AT)
     ledger.spaces.post(ledger.spaces.find("Team"), ledger.spaces.entity("Ana", HUMAN), "@Scout again", AT)
     (queued,) = ledger.runs.due()
@@ -214,33 +195,25 @@ def test_each_call_of_a_run_has_its_own_answer(ledger: Ledger, run: Run) -> None
     make = {"call": "c2", "what": "bash make all", "why": "", "detail": "", "always": "make *"}
     ledger.runs.wait(claimed, Wait(APPROVAL, "approval: two", {"questions": [QUESTION, make]}), AT)
 
-    async def work() -> None:
-        ana = Person(ledger, "Ana")
-        await ana.look()
-        assert (
-            "1 Scout (run-2) asks: bash  rm -r build" in ana.text and "2 Scout (run-2) asks: bash  make all" in ana.text
-        )
-        assert [key.key for key in ana.keys] == list("ysnAN")
-        await ana.say("n keep it")
-        assert [key.label for key in ana.keys][1] == "session: make *" and not ana.notes
-        await ana.say("y")
-        assert ana.notes == ["Scout (run-2): you said no: keep it; you said yes"]
-
-    play(work)
+    ana = Person(ledger, "Ana")
+    await ana.look()
+    assert "1 Scout (run-2) asks: bash  rm -r build" in ana.text and "2 Scout (run-2) asks: bash  make all" in ana.text
+    assert [key.key for key in ana.keys] == list("ysnAN")
+    await ana.say("n keep it")
+    assert [key.label for key in ana.keys][1] == "session: make *" and not ana.notes
+    await ana.say("y")
+    assert ana.notes == ["Scout (run-2): you said no: keep it; you said yes"]
     assert answers(ledger, claimed) == [("no", "keep it", "Ana"), ("yes", "", "Ana")]
 
 
-def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run) -> None:
-    async def work() -> None:
-        mira = Person(ledger, "Mira")
-        await mira.look()
-        await mira.say(None)
-        assert len(mira.notes) == 1 and "Scout is still waiting for approval: use /approve" in mira.notes[0]
-        await mira.look()
-        assert mira.asked is None and mira.questions.ask_again()
-        await mira.look()
-        assert mira.asked is not None
-        await mira.jobs.settle()
-
-    play(work)
+async def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run) -> None:
+    mira = Person(ledger, "Mira")
+    await mira.look()
+    await mira.say(None)
+    assert len(mira.notes) == 1 and "Scout is still waiting for approval: use /approve" in mira.notes[0]
+    await mira.look()
+    assert mira.asked is None and mira.questions.ask_again()
+    await mira.look()
+    assert mira.asked is not None
+    await mira.jobs.settle()
     assert not ledger.runs.signals(run.key)
