@@ -249,10 +249,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def refresh(self) -> None:
         self._begin(self._refresh())
 
-    async def _refresh(self) -> None:
-        """Read the agent's figures; if that fails, the stream of events fails too and says so."""
+    async def _refresh(self) -> bool:
+        """Read the agent's figures; return False if that fails: the stream of events fails too and says so."""
         with suppress(CallError, ConnectionError):
             await self._read_figures()
+            return True
+        return False
 
     def note(self, event: e.Event) -> None:
         inner = e.without_worker(event)
@@ -518,8 +520,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self.repl.show_note(f"{plural(missed, 'event was', 'events were')} missed", "warn")
         elif (event := _event_of(line)) is not None:
             if isinstance(event, e.TurnEnd):
-                await self._refresh()
-                self.repl.renderer.counted = self.status.changes
+                is_read = await self._refresh()  # else the figures are those of an earlier turn
+                self.repl.renderer.counted = self.status.changes if is_read else ""
             self._show(event, line)
         self._next_event = max(self._next_event, line.get("seq", -1) + 1)
         self._news.set()

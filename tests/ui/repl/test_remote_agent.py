@@ -813,6 +813,27 @@ async def test_a_message_is_gone_back_to_with_its_files_and_the_session_of_befor
         assert "Nothing was changed." in view.text and (tmp_path / "new.txt").exists()
 
 
+@pytest.mark.matrix
+async def test_a_turn_whose_figures_cannot_be_read_has_not_the_changes_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = [("write_file", {"path": "new.txt", "content": "a\nb\n"})]
+    provider = Answering(lambda request: writes if request.messages[-1]["content"].endswith("write") else "done")
+
+    async def fail(*given: Any) -> None:
+        raise ConnectionError("the server is ending")
+
+    async with connected(tmp_path, provider, allow="all") as (repl, view):
+        say(repl, "write")
+        await idle(repl)
+        assert "1 file (+2 -0)" in view.text
+        monkeypatch.setattr(Client, "get_status", fail)
+        shown = len(view.text)
+        say(repl, "hello")
+        await idle(repl)
+        assert "done" in view.text[shown:] and "(+2" not in view.text[shown:], view.text[shown:]
+
+
 async def test_the_status_line_has_the_figures_of_the_session_in_the_server(tmp_path: Path) -> None:
     figures: list[Status] = []
 
