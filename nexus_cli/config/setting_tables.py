@@ -229,12 +229,12 @@ OPEN_TABLES: Mapping[str, Setting] = {
     ),
     "default_models": Setting(
         {
-            "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5",
-            "OPENAI_API_KEY": "openai/gpt-5.6",
-            "GEMINI_API_KEY": "gemini/gemini-3.7-flash",
+            "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
+            "OPENAI_API_KEY": "openai/gpt-6.1-sol",
+            "GEMINI_API_KEY": "gemini/gemini-3.8-flash",
             "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
             "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-pro",
-            "XAI_API_KEY": "xai/grok-4.6",
+            "XAI_API_KEY": "xai/grok-4.7",
             "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.6",
             "GITHUB_COPILOT_LOGIN": "github_copilot/gpt-5",
             "CHATGPT_LOGIN": "chatgpt/gpt-5.4",

@@ -130,7 +130,7 @@ def test_one_key_leaves_two_questions_and_enter_answers_them() -> None:
     person = Person(["", ""])
     person.start(ONE)
     assert person.asked == 2 and "ANTHROPIC_API_KEY" in person.text and "sk-1" not in person.text
-    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "ask"}
+    assert written() == {"model": "anthropic/claude-sonnet-5-5", "allow": "ask"}
     assert str(places().settings) in "".join(person.text.split())
 
 
@@ -162,14 +162,14 @@ def test_only_a_private_file_in_a_private_folder_is_written() -> None:
 def test_several_keys_are_numbered_with_window_and_price() -> None:
     person = Person(["2", "edit"])
     person.start(TWO)
-    assert person.asked == 2 and written() == {"model": "openai/gpt-5.6", "allow": "edit"}
-    row = next(line for line in person.text.splitlines() if "anthropic/claude-sonnet-5" in line)
+    assert person.asked == 2 and written() == {"model": "openai/gpt-6.1-sol", "allow": "edit"}
+    row = next(line for line in person.text.splitlines() if "anthropic/claude-sonnet-5-5" in line)
     assert row.split()[0] == "1" and "000" in row and "ANTHROPIC_API_KEY" in row
 
 
 def test_enter_takes_the_first_of_several() -> None:
     Person(["", ""]).start(TWO)
-    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "ask"}
+    assert written() == {"model": "anthropic/claude-sonnet-5-5", "allow": "ask"}
 
 
 def test_any_name_may_be_typed() -> None:
@@ -181,7 +181,7 @@ def test_a_name_whose_key_is_missing_is_not_taken() -> None:
     person = Person(["mistral/mistral-medium-latest", "", ""])
     person.start(TWO)
     assert "MISTRAL_API_KEY is not set" in person.text
-    assert written()["model"] == "anthropic/claude-sonnet-5"
+    assert written()["model"] == "anthropic/claude-sonnet-5-5"
 
 
 def test_a_model_of_a_local_server_is_asked_about_even_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,13 +199,13 @@ def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "local_servers", lambda: [server])
         person = Person(["", ""])
         person.start(ONE)
-    assert written()["model"] == "anthropic/claude-sonnet-5" and "21 more" in person.text
+    assert written()["model"] == "anthropic/claude-sonnet-5-5" and "21 more" in person.text
 
 
 def test_without_any_key_it_asks_for_one_stores_it_and_goes_on() -> None:
     person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "", "edit"])
     person.start(NONE)
-    assert written() == {"model": "openai/gpt-5.6", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
+    assert written() == {"model": "openai/gpt-6.1-sol", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
     assert "unknown provider" in person.text and "not a number from 1 to 7" in person.text
     assert "nexus login anthropic" in " ".join(person.text.split()), "the key of another provider is not taken"
     assert "0123456789" not in person.text

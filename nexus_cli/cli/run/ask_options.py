@@ -36,7 +36,7 @@ class AskOptions:
     stream_json: Annotated[bool, Option(None, "Print events as JSON lines.")] = False
     file: Annotated[
         list[str] | None,
-        Option("PATH", "Attach a text file, some of its lines (a.py:3-5), a PDF or an image.", "--file -f"),
+        Option("PATH", "Attach a text file, some of its lines (a.py:3-5), a PDF or an image. Repeatable.", "--file -f"),
     ] = None
     max_steps: Annotated[int | None, Option("N", "Maximum number of model requests.")] = None
     max_total_tokens: Annotated[int | None, Option("N", "Maximum input and output tokens of the turn.")] = None

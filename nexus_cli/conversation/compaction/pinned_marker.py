@@ -69,7 +69,9 @@ class PinningTruncator(WindowTruncator):
         words = self._words(conversation, kept_items, texts, {pin.entry for pin in fitting})
         crowded = [pin for pin in hidden_pins if pin not in fitting]
         pins = quote_pins(fitting, self._left_out_line(conversation, crowded, texts, drops))
-        parts = [summary, rules, words, *pins, self._record_text(conversation, drops)]
+        is_recorded = any(self.record.text() in text for text in texts[:place])  # a summary that was kept
+        record = "" if is_recorded else self._record_text(conversation, drops)
+        parts = [summary, rules, words, *pins, record]
         message = replace(head[place].message, content="\n\n".join(filter(None, parts)))
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.commands.command import Command
@@ -17,6 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
+from nexus_cli.ui.repl.agent_connection import AgentConnection
 
 MOST_NAMED = 5
 """Most mentioned files that are named."""
@@ -126,28 +126,24 @@ class InputQueue:
         return message.text
 
     async def build_message(
-        self,
-        typed: TypedMessage,
-        folder: Path,
-        tell: Callable[[str, str], None],
-        session: Callable[[], str],
-        where: str = "",
+        self, typed: TypedMessage, agent: AgentConnection, tell: Callable[[str, str], None]
     ) -> TypedMessage:
-        """Return the message with its trigger, built once from the text, the files that it mentions and the
-        attachments. `tell` gets a line about the mentions with its role in the theme; `where` is the place of their
-        files, if the agent is elsewhere. Raises `NexusError("refused", ...)` if `session` changes meanwhile.
+        """Return the message to `agent` with its trigger, built once from the text, the files that it mentions and the
+        attachments. `tell` gets a line about the mentions with its role in the theme. Raises
+        `NexusError("refused", ...)` if the session of the agent changes meanwhile.
 
         Pasted text has no mentions: nobody means an `@name` in a log.
         """
         if typed.trigger is not None:
             return typed
-        before = session()
-        read = await asyncio.to_thread(read_mentions, " ".join([typed.display, *typed.files]), folder)
-        if session() != before:
-            raise NexusError("refused", "not sent", f"a client has opened session {session()}")
+        before = agent.status.session
+        read = await asyncio.to_thread(read_mentions, " ".join([typed.display, *typed.files]), agent.folder)
+        if (session := agent.status.session) != before:
+            raise NexusError("refused", "not sent", f"a client has opened session {session}")
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:
+            where = "" if agent.ends_with_repl else " on this machine"
             tell(f"No file {_name_several(read.missing, ', ')}{where}; sent as text", "dim")
         if read.along:
             tell(f"Attached {_name_several(read.along, '; ')}", "dim")

@@ -502,9 +502,7 @@ class Repl:
         await self.backend.run(trigger)
 
     async def _message(self, typed: TypedMessage) -> TypedMessage:
-        where = "" if self.backend.ends_with_repl else " on this machine"
-        backend, tell = self.backend, self.show_note
-        return await self.input_queue.build_message(typed, backend.folder, tell, lambda: backend.status.session, where)
+        return await self.input_queue.build_message(typed, self.backend, self.show_note)
 
     def feed(self, event: e.Event) -> None:
         """Show one event of the session."""

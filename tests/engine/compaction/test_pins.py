@@ -13,6 +13,7 @@ from session.summed import SUMMARY, Summariser, ended, living, summary_of, turn
 
 from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.work_record import RECORD
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.clock import local_now
@@ -20,6 +21,7 @@ from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.engine.compaction.make_room import draft_truncation
 from nexus_cli.reports.check_replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
@@ -246,3 +248,23 @@ def test_a_line_stands_for_just_the_pins_that_it_names() -> None:
     assert pins.are_left_out(quotes(1, 2), [line(1, 2)]) and pins.are_left_out(quotes(1), [line(1, recalls=False)])
     assert not pins.are_left_out(quotes(1), [line(12), line(1, 2)]), "its drop has other texts"
     assert not pins.are_left_out(quotes(1, 2, 3, 4, 5, 6), [line(1, 2, 3, 4, 5, 7)]), "only five are named"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("works", [False, True])
+def test_a_cut_behind_a_compaction_does_not_repeat_its_record(tmp_path: Path, works: bool) -> None:
+    async def live() -> None:
+        script = Summariser()
+        async with living(tmp_path, script, *TURNS, window=16_000) as session:
+            assert ended(await session.compact()).ok
+            if works:
+                await turn(session, "MORE make a list")
+            script.work = lambda request: "word " * 300
+            for number in range(10):
+                await turn(session, f"talk {number}")
+            session.engine.begin_epoch(await draft_truncation(session.engine))
+            summary, marker, *_ = session.context.conversation.items
+            assert (summary.form, marker.form) == (ItemForm.SUMMARY, ItemForm.MARKER)
+            assert RECORD in summary.message.content and (RECORD in marker.message.content) is works
+
+    asyncio.run(live())
