@@ -205,7 +205,8 @@ def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_any_key_it_asks_for_one_stores_it_and_goes_on() -> None:
     person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "", "edit"])
     person.start(NONE)
-    assert written() == {"model": "openai/gpt-6.1-sol", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
+    assert written() == {"model": "openai/gpt-6.1-sol", "allow": "edit"}
+    assert stored_key("OPENAI_API_KEY") == "sk-0123456789"
     assert "unknown provider" in person.text and "not a number from 1 to 7" in person.text
     assert "nexus login anthropic" in " ".join(person.text.split()), "the key of another provider is not taken"
     assert "0123456789" not in person.text

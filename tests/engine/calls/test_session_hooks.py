@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,7 +130,12 @@ async def test_an_edit_reads_no_file_if_no_hook_follows_it(
     hooks = make_hooks(tmp_path, (HookTable(event, "true", matcher=matcher),))
     checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": ""}, {})
     read = list[object]()
-    monkeypatch.setattr(session_hooks, "read_files", lambda paths: read.extend(paths) or {})
+
+    def read_files(paths: Iterable[object]) -> dict[str, str]:
+        read.extend(paths)
+        return {}
+
+    monkeypatch.setattr(session_hooks, "read_files", read_files)
 
     async def work() -> ToolResult:
         return ToolResult("created", changed=("a.py",))

@@ -252,19 +252,16 @@ def test_a_line_stands_for_just_the_pins_that_it_names() -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("works", [False, True])
-def test_a_cut_behind_a_compaction_does_not_repeat_its_record(tmp_path: Path, works: bool) -> None:
-    async def live() -> None:
-        script = Summariser()
-        async with living(tmp_path, script, *TURNS, window=16_000) as session:
-            assert ended(await session.compact()).ok
-            if works:
-                await turn(session, "MORE make a list")
-            script.work = lambda request: "word " * 300
-            for number in range(10):
-                await turn(session, f"talk {number}")
-            session.engine.begin_epoch(await draft_truncation(session.engine))
-            summary, marker, *_ = session.context.conversation.items
-            assert (summary.form, marker.form) == (ItemForm.SUMMARY, ItemForm.MARKER)
-            assert RECORD in summary.message.content and (RECORD in marker.message.content) is works
-
-    asyncio.run(live())
+async def test_a_cut_behind_a_compaction_does_not_repeat_its_record(tmp_path: Path, works: bool) -> None:
+    script = Summariser()
+    async with living(tmp_path, script, *TURNS, window=16_000) as session:
+        assert ended(await session.compact()).ok
+        if works:
+            await turn(session, "MORE make a list")
+        script.work = lambda request: "word " * 300
+        for number in range(10):
+            await turn(session, f"talk {number}")
+        session.engine.begin_epoch(await draft_truncation(session.engine))
+        summary, marker, *_ = session.context.conversation.items
+        assert (summary.form, marker.form) == (ItemForm.SUMMARY, ItemForm.MARKER)
+        assert RECORD in summary.message.content and (RECORD in marker.message.content) is works
