@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,8 +138,13 @@ def test_an_edit_reads_no_file_if_no_hook_follows_it(
     event, matcher = guard
     hooks = make_hooks(tmp_path, (HookTable(event, "true", matcher=matcher),))
     checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": ""}, {})
-    read = list[object]()
-    monkeypatch.setattr(session_hooks, "read_files", lambda paths: read.extend(paths) or {})
+    read = list[Path]()
+
+    def note(paths: Iterable[Path]) -> dict[Path, bytes]:
+        read.extend(paths)
+        return {}
+
+    monkeypatch.setattr(session_hooks, "read_files", note)
 
     async def work() -> ToolResult:
         return ToolResult("created", changed=("a.py",))
