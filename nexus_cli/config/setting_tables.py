@@ -230,7 +230,7 @@ OPEN_TABLES: Mapping[str, Setting] = {
     "default_models": Setting(
         {
             "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
-            "OPENAI_API_KEY": "openai/gpt-6.1-sol",
+            "OPENAI_API_KEY": "openai/gpt-5.6",
             "GEMINI_API_KEY": "gemini/gemini-3.8-flash",
             "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
             "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-pro",

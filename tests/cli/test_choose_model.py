@@ -181,7 +181,7 @@ def test_the_models_of_a_gateway_stand_in_place_of_those_of_the_public_host(nexu
         }
         value = json.loads(nexus("model", "list", "--json", env=env).stdout)
         rows = {row["name"]: row for row in value["models"]}
-        assert len(rows) == 401 and "openai/gpt-6.1-sol" not in rows
+        assert len(rows) == 401 and "openai/gpt-5.6" not in rows
         assert (rows["openai/team/model-7"]["window"], rows["openai/team/model-7"]["output_price"]) == (50_000, 2.0)
         assert not rows["openai/team/model-7"]["list_price"] and rows["openai/gpt-4o"]["list_price"]
         shown = " ".join(nexus("model", "show", "openai/gpt-4o", env=env).stdout.decode().split())
@@ -304,8 +304,8 @@ def test_a_gateway_that_lacks_the_usual_model_gives_one_of_its_own(monkeypatch: 
 @pytest.mark.parametrize(
     ("listed", "model"),
     [
-        (["openai/embed-3", "openai/acme/gpt-6.1-sol", "openai/llama"], "openai/acme/gpt-6.1-sol"),
-        (["openai/acme/gpt-6.1-sol", KEYS["OPENAI_API_KEY"]], KEYS["OPENAI_API_KEY"]),
+        (["openai/embed-3", "openai/acme/gpt-5.6", "openai/llama"], "openai/acme/gpt-5.6"),
+        (["openai/acme/gpt-5.6", KEYS["OPENAI_API_KEY"]], KEYS["OPENAI_API_KEY"]),
         (["openai/embed-3", "openai/llama"], KEYS["OPENAI_API_KEY"]),
         ([], KEYS["OPENAI_API_KEY"]),
     ],

@@ -162,7 +162,7 @@ def test_only_a_private_file_in_a_private_folder_is_written() -> None:
 def test_several_keys_are_numbered_with_window_and_price() -> None:
     person = Person(["2", "edit"])
     person.start(TWO)
-    assert person.asked == 2 and written() == {"model": "openai/gpt-6.1-sol", "allow": "edit"}
+    assert person.asked == 2 and written() == {"model": "openai/gpt-5.6", "allow": "edit"}
     row = next(line for line in person.text.splitlines() if "anthropic/claude-sonnet-5-5" in line)
     assert row.split()[0] == "1" and "000" in row and "ANTHROPIC_API_KEY" in row
 
@@ -205,8 +205,7 @@ def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_any_key_it_asks_for_one_stores_it_and_goes_on() -> None:
     person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "", "edit"])
     person.start(NONE)
-    assert written() == {"model": "openai/gpt-6.1-sol", "allow": "edit"}
-    assert stored_key("OPENAI_API_KEY") == "sk-0123456789"
+    assert written() == {"model": "openai/gpt-5.6", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
     assert "unknown provider" in person.text and "not a number from 1 to 7" in person.text
     assert "nexus login anthropic" in " ".join(person.text.split()), "the key of another provider is not taken"
     assert "0123456789" not in person.text

@@ -81,7 +81,7 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
     skill(places().config, "deploy", "---\ndescription: Roll out\n---\nGuide.")
     value = json.loads(nexus("status", "--json", env={"OPENAI_API_KEY": SECRET}).stdout)
     assert value["version"] == 1
-    assert value["model"] == "openai/gpt-6.1-sol"
+    assert value["model"] == "openai/gpt-5.6"
     assert value["tools"] == sorted([*TOOLS, "skill"])
     assert value["skills"] == [{"name": "deploy", "description": "Roll out", "origin": "personal"}]
     assert value["recipes"] == ["ask", "chat"], "those that a person can start, not what nexus uses itself"
@@ -106,9 +106,9 @@ def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> N
 
 def test_brief_has_a_line_for_the_model_and_each_category(nexus: Any, tmp_path: Path) -> None:
     printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
-    value = with_variables({"OPENAI_API_KEY": SECRET}, snapshot, tmp_path, KEYS, "openai/gpt-6.1-sol", TOOLS)
+    value = with_variables({"OPENAI_API_KEY": SECRET}, snapshot, tmp_path, KEYS, "openai/gpt-5.6", TOOLS)
     assert printed == capability_forms(value)[0] + "\n"
-    assert printed.splitlines() == ["Model: openai/gpt-6.1-sol.", "Credentials: 1 ready (OPENAI_API_KEY)."]
+    assert printed.splitlines() == ["Model: openai/gpt-5.6.", "Credentials: 1 ready (OPENAI_API_KEY)."]
 
 
 def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp_path: Path) -> None:

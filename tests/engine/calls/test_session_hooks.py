@@ -129,13 +129,13 @@ async def test_an_edit_reads_no_file_if_no_hook_follows_it(
     event, matcher = guard
     hooks = make_hooks(tmp_path, (HookTable(event, "true", matcher=matcher),))
     checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": ""}, {})
-    read = list[object]()
+    read = list[Path]()
 
-    def read_files(paths: Iterable[object]) -> dict[str, str]:
+    def note(paths: Iterable[Path]) -> dict[Path, bytes]:
         read.extend(paths)
         return {}
 
-    monkeypatch.setattr(session_hooks, "read_files", read_files)
+    monkeypatch.setattr(session_hooks, "read_files", note)
 
     async def work() -> ToolResult:
         return ToolResult("created", changed=("a.py",))
