@@ -16,7 +16,9 @@ from ui.put_clock import run_at_once
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
+from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
+from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen import key_bindings
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS
@@ -871,6 +873,37 @@ def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> N
             return await second, _text(await on.still())
 
     assert run_at_once(play()) == ("2", [">", STATUS])
+
+
+class SlowScreen:
+    """A screen on a machine that needs a second from one question to the next."""
+
+    width = 80
+
+    def __init__(self, on: Stand) -> None:
+        self.on = on
+
+    async def question(self, asked: AskedQuestion) -> str | None:
+        await asyncio.sleep(1.0)
+        return await self.on.screen.question(asked)
+
+
+def test_the_next_question_of_several_takes_keys_at_once_however_late_it_comes() -> None:
+    async def play() -> tuple[list[str], list[str]]:
+        async with stand() as on:
+            approver = PersonApprover(SlowScreen(on), lambda question, number: "")
+            asking = asyncio.ensure_future(
+                approver.put_questions([PersonQuestion("First?"), PersonQuestion("Second?")])
+            )
+            await on.until(lambda: on.screen._panel.is_open)
+            on.type("1\r")
+            await on.until("Second?")
+            on.type("2\r")
+            await on.until(lambda: asking.done() or on.controller.said)
+            asking.cancel()
+            return on.controller.said, asking.result() if asking.done() else []
+
+    assert run_at_once(play()) == ([], ["1", "2"])
 
 
 def test_leaving_answers_the_open_question_with_nothing() -> None:
