@@ -85,6 +85,8 @@ class AskedQuestion:
     """What Esc does."""
     is_hidden: bool = False
     """True if typed text is shown as stars."""
+    follows: bool = False
+    """True if it is asked when the question before it has been answered: the person is at the keys and expects it."""
 
     @classmethod
     def yes_or_no(cls, question: str, default: str = "n", *, escape: str) -> AskedQuestion:

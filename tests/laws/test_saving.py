@@ -22,6 +22,7 @@ from laws.test_outages import four_steps, wait_for
 from laws.world import World, outcome, say, world
 from ledger.postgres import Server
 from program.nursery import run_born
+from program.stage import until
 from search import sample
 
 from nexus_cli.config.ledger_place import ledger_place
@@ -29,6 +30,7 @@ from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.entry import Entry, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event, Notice
 from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_connection, server_journal
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
@@ -312,8 +314,21 @@ def test_a_server_that_does_not_answer_is_left_and_the_reply_is_kept(
 
         async def live() -> str:
             session = around.open()
-            asyncio.get_running_loop().call_later(1.0, session.cancel, "person")
-            ended = outcome(await asyncio.wait_for(say(session, "one"), 40))
+            told: list[Event] = []
+
+            def waits() -> bool:
+                is_told = any(isinstance(event, Notice) and "waiting for the server" in event.text for event in told)
+                return is_told and session.context.conversation.items[-1].message.content == "answer 1"
+
+            async def leave() -> None:
+                """Stop the turn while its reply waits for the server."""
+                assert await asyncio.to_thread(until, waits)
+                session.cancel("person")
+
+            leaving = asyncio.create_task(leave())
+            saying = say(session, "one", lambda event, number: told.append(event))
+            ended = outcome(await asyncio.wait_for(saying, 300))
+            await leaving
             assert ended.exit == 130 and session.saved
             send(signal.SIGCONT)
             await session.aclose()

@@ -21,7 +21,7 @@ def test_what_ran_while_the_person_was_away_is_told_at_the_next_start_and_once(r
             assert key is not None
             ledger.runs.finish(ledger.runs.get(key), "done", AT, report="All quiet.\x1b[31m")
     second = repl(at=first.place)
-    told = " ".join(second.text.split())
-    assert 'while you were away: plan Daily Report ran 3 times; run-3: "All quiet.' in told
+    told = 'while you were away: plan Daily Report ran 3 times; run-3: "All quiet.'
+    second.wait_for(lambda terminal: told in " ".join(terminal.text.split()))
     third = repl(at=first.place)
     assert "while you were away" not in third.text

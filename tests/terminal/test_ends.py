@@ -8,7 +8,7 @@ import time
 
 import pytest
 from program.blocks import bug
-from terminal.repl import Opens, Repl, everywhere
+from terminal.repl import MARK, PATIENT, Opens, Repl, everywhere
 from terminal.stories import call, numbered, rows_of
 from terminal.terminal import ctrl
 from terminal.test_turns import gone
@@ -38,7 +38,7 @@ def test_a_session_in_which_nothing_was_said_is_left_without_a_word(repl: Opens)
 
 
 def test_ctrl_c_clears_the_line_and_twice_on_an_empty_one_leaves(repl: Opens) -> None:
-    made = repl()
+    made = repl(bug=PATIENT)
     made.send("words that nobody wants")
     made.wait_for("words that nobody wants")
     made.send(ctrl("c"))
@@ -117,15 +117,15 @@ def test_ctrl_z_and_fg_in_a_turn_lose_no_row(repl: Opens) -> None:
 
 @pytest.mark.matrix
 def test_a_signal_to_end_ends_the_pager_too(repl: Opens) -> None:
-    pager = "sh -c 'cat >/dev/null; echo paging; exec sleep 97543'"
+    pager = f"sh -c 'cat >/dev/null; echo paging; exec sleep 97543.{MARK}'"
     made = repl([call("bash", command="seq 99"), "done"], arguments=("--allow", "all"), env={"PAGER": pager})
     made.say("go")
     made.send(ctrl("o"))
     made.wait_for("paging")
-    made.wait_for(lambda terminal: everywhere("sleep 97543"))
+    made.wait_for(lambda terminal: everywhere(f"sleep 97543.{MARK}"))
     made.signal(signal.SIGTERM)
     assert made.status() == 143
-    assert gone("sleep 97543")
+    assert gone(f"sleep 97543.{MARK}")
     assert local_modes(made) & termios.ICANON and local_modes(made) & termios.ECHO
 
 

@@ -168,7 +168,7 @@ def test_narrow_colourless_and_dumb_terminals(
     made.wait_for("folded")
     assert columns == 80 or "that the line" in made.text, "lines end between words"
     made.send("mine\r")
-    made.wait_for(lambda one: said(ledger)[-1] == "Husam: mine")
+    made.wait_for(lambda one: said(ledger)[-1] == "Husam: mine" and made.times("mine"))
     made.wait_quiet(0.3)
     assert made.times("mine") == 1, "where the terminal echoes what is typed it is not shown twice"
     if env.get("TERM") == "dumb":

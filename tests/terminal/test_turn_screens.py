@@ -71,6 +71,7 @@ def test_a_turn_is_seen_at_a_glance(repl: Opens, name: str, columns: int, settin
     made = repl(story(), files=FILES, rows=90, columns=columns, settings=settings, env=env, arguments=arguments)
     made.say("double it" if made.dumb else "double it\nand tell me why", ends=False)
     made.requested(len(story()))
+    made.wait_for("· 5 steps")
     made.idle()
     rows = made.lines()
     first = next(place for place, row in enumerate(rows) if "double it" in row)

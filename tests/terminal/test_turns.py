@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from search import sample
-from terminal.repl import Opens, Repl, everywhere
+from terminal.repl import MARK, PATIENT, Opens, Repl, everywhere
 from terminal.stories import call
 from terminal.terminal import ENTER, ESCAPE, NEXUS, PATIENCE, ctrl
 from ui.screen.test_key_table import bytes_of, rows_of_table
@@ -41,10 +41,10 @@ def sent(made: Repl, number: int = -1) -> str:
 
 
 def test_enter_steers_and_the_words_are_delivered_after_the_tool_calls(repl: Opens) -> None:
-    waits = "for i in $(seq 600); do [ -e go ] && break; sleep 0.1; done; echo woke"
+    waits = f"for i in $(seq 600); do [ -e go ] && break; sleep 0.1; done; echo woke  # {MARK}"
     made = repl([call("bash", command=waits), "done"], arguments=("--allow", "all"))
     made.say("go", ends=False)
-    begun("seq 600", made)
+    begun(MARK, made)
     made.send("use the other file\r")
     made.wait_for("sending after this step: use the other file")
     (made.place.folder / "go").touch()
@@ -58,27 +58,24 @@ def test_enter_steers_and_the_words_are_delivered_after_the_tool_calls(repl: Ope
 
 
 def test_escape_stops_the_turn_then_enter_sends_and_twice_edits_the_last_message(repl: Opens) -> None:
-    made = repl([{"text": "half of an answer that never ends, " * 40, "pace": 0.05}, "second", "third"])
+    script = [{"text": "half of an answer that never ends, " * 40, "pace": 0.05}, "second", "third"]
+    made = repl(script, bug=PATIENT)
     made.say("first words", ends=False)
     made.wait_for("half of an answer")
     made.wait_for("esc to stop")
     made.send("typed meanwhile" + ESCAPE)
     stopped(made, 1)
     assert any(line.endswith("> typed meanwhile") for line in made.lines())
-    made.send(ESCAPE)
-    time.sleep(0.2)
     made.say("")
     made.wait_for("second")
     made.send(ESCAPE)
     made.wait_for("press Esc again to edit an earlier message")
-    time.sleep(0.2)
     made.send(ESCAPE)
     made.wait_for("Go back to which message?")
     made.send(ESCAPE)
     made.wait_for(lambda one: "Go back" not in one.picture())
     made.send(ESCAPE)
     made.wait_for("press Esc again")
-    time.sleep(0.2)
     made.send(ESCAPE)
     made.wait_for("Go back to which message?")
     made.send(ENTER)
@@ -94,7 +91,7 @@ def test_escape_stops_the_turn_then_enter_sends_and_twice_edits_the_last_message
 
 def test_ctrl_c_twice_leaves_no_child_and_no_half_written_file(repl: Opens) -> None:
     text = "0123456789\n" * 60_000
-    command = "sleep 97531 & sleep 97532; wait"
+    command = f"sleep 97531.{MARK} & sleep 97532.{MARK}; wait"
     made = repl(
         [
             {"calls": [{"name": "write_file", "arguments": {"path": "big.txt", "content": text}}], "fragment": 0},
@@ -103,9 +100,9 @@ def test_ctrl_c_twice_leaves_no_child_and_no_half_written_file(repl: Opens) -> N
         arguments=("--allow", "all"),
     )
     made.say("go", ends=False)
-    begun("sleep 97531", made)
+    begun(f"sleep 97531.{MARK}", made)
     made.send(ctrl("c") * 2)
-    assert gone("sleep 9753")
+    assert gone(MARK)
     made.idle()
     left = {path.name: path.read_text() for path in made.folder.iterdir() if path.is_file()}
     assert left == {"big.txt": text}
@@ -253,8 +250,7 @@ def test_in_the_pager_every_key_of_the_table_is_the_pagers(repl: Opens, tmp_path
     pager.chmod(0o755)
     made = repl(env={"PAGER": str(pager)})
     made.send("!seq 200\r")
-    made.wait_for("200")
-    made.idle()
+    made.wait_for("attached: output of `seq 200`")
     made.send(ctrl("o"))
     made.wait_for("paging")
     made.send(keys)

@@ -29,11 +29,12 @@ def test_a_goal_is_worked_for_until_its_command_passes(repl: Opens, columns: int
     made.requested(3)
     assert f"until {CHECK}" in status_line(made) or columns == 60
     made.wait_for("Answer 3.")
+    made.wait_for(lambda one: f"`{CHECK}` exited 0 after 3 rounds" in " ".join(one.text.split()))
+    made.wait_for(lambda one: "until" not in status_line(made))
     made.idle()
     text = " ".join(made.text.split())
     limits = "at most 200 requests, no cost limit (limits.max_cost), no time limit (limits.timeout)"
     assert f"working until `{CHECK}` exits 0: {limits}" in text
-    assert f"`{CHECK}` exited 0 after 3 rounds" in text and "until" not in status_line(made)
     assert len(made.server.requests) == 4, "no request breaks the goal down"
     made.send("/goal\r")
     made.wait_for("[x] g1 build it")

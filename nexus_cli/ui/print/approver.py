@@ -75,7 +75,9 @@ class PersonApprover:
             for number, question in enumerate(questions, 1):
                 keys = [AnswerKey(str(key), one_line(text), text) for key, text in enumerate(question.choices, 1)]
                 count = f"{number} of {len(questions)}  " if len(questions) > 1 else ""
-                asked_question = AskedQuestion(f"{count}{one_line(question.text)}", keys, words=OR_OWN_WORDS)
+                asked_question = AskedQuestion(
+                    f"{count}{one_line(question.text)}", keys, words=OR_OWN_WORDS, follows=number > 1
+                )
                 if (reply := await ask(self._source, asked_question)) is None:
                     break
                 answers.append(reply.meaning or reply.words)

@@ -171,7 +171,7 @@ class QuestionPanel(FieldPanel):
     def follows(self) -> bool:
         """True if it is the next one of several questions: the person is at the keys and expects it."""
         is_expected = self.question.was_listed or not self.question.approves
-        return is_expected and loop_time() - self._answered < FOLLOWS
+        return self.question.follows or (is_expected and loop_time() - self._answered < FOLLOWS)
 
     @property
     def choosing(self) -> bool:

@@ -16,7 +16,9 @@ from ui.put_clock import run_at_once
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
+from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
+from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen import key_bindings
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS
@@ -765,6 +767,32 @@ async def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes(
         on.type("2\r")
         assert await second == "2"
         assert _text(await on.still()) == [">", STATUS]
+
+
+class SlowScreen:
+    """A screen on a machine that needs a second from one question to the next."""
+
+    width = 80
+
+    def __init__(self, on: Stand) -> None:
+        self.on = on
+
+    async def question(self, asked: AskedQuestion) -> str | None:
+        await asyncio.sleep(1.0)
+        return await self.on.screen.question(asked)
+
+
+async def test_the_next_question_of_several_takes_keys_at_once_however_late_it_comes() -> None:
+    async with stand() as on:
+        approver = PersonApprover(SlowScreen(on), lambda question, number: "")
+        asking = asyncio.ensure_future(approver.put_questions([PersonQuestion("First?"), PersonQuestion("Second?")]))
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type("1\r")
+        await on.until("Second?")
+        on.type("2\r")
+        await on.until(lambda: asking.done() or on.controller.said)
+        asking.cancel()
+        assert (on.controller.said, asking.result() if asking.done() else []) == ([], ["1", "2"])
 
 
 async def test_leaving_answers_the_open_question_with_nothing() -> None:
