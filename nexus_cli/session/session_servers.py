@@ -107,9 +107,10 @@ class SessionServers(ServerTools):
             await self._tell_change(name, since, catalogue)  # another process may have listed them
         for line in self._catalogue.files.problems:
             self._tell(line)
+        for name in catalogue.lists.keys() - since.lists.keys():
+            self._failed.pop(catalogue.entries[name].sha256, None)  # another process could list its tools
         for entry in self._catalogue.unlisted:
-            if entry.sha256 not in self._tasks:
-                self._begin_list(entry)
+            self._begin_list(entry)  # also one that failed in an earlier turn
         listed = [entry for entry in self._catalogue.entries.values() if entry.sha256 in self._listed]
         running = [entry for entry in listed if self._find_revision(entry)]  # others are compared before a call
         waiting = {self._begin_list(entry) for entry in running if self._is_outdated(entry)}
@@ -179,6 +180,7 @@ class SessionServers(ServerTools):
             answer = await send(*self._open(entry))
         except ServerError as error:
             return ToolResult(error=describe_error(server, error))
+        self._failed.pop(entry.sha256, None)
         if answer.revision != self._listed.get(entry.sha256):
             self._begin_list(entry)
         text = answer.text.strip("\n")

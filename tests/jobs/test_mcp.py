@@ -202,6 +202,26 @@ def test_a_broken_server_is_named_with_its_last_line_alone_and_its_test_shows_th
         assert tested.status == 1 and "Traceback | File x | no module y" in tested.told[-1], tested
 
 
+def test_a_server_that_was_repaired_after_its_start_failed_works_from_the_next_message_on(tmp_path: Path) -> None:
+    with stage(tmp_path, model) as place:
+        notes = place.folder / "notes.txt"
+        notes.write_text("a note\n")
+        start = f"test -e {place.folder}/ready || exit 3; exec {sys.executable} {SERVER} {notes}"
+        place.settings(f'model = "{MODEL}"\n{QUICK}[mcp.notes]\ncommand = ["/bin/sh", "-c", "{start}"]\n')
+        place.run("rules", "add", "allow mcp__notes__list_notes")
+        with Repl.of_stage(place) as repl:
+            repl.say("SEARCH for it")
+            repl.wait_for(shows("found True: there is no tool"))
+            repl.idle()
+            assert "exited with status 3" in str(bodies(place)[-1]["messages"])
+            (place.folder / "ready").touch()
+            repl.say("SEARCH for it once more")
+            repl.wait_for(shows("found True: a note"))
+            repl.idle()
+            found = str(bodies(place)[-2]["messages"][-1]["content"])
+            assert "mcp__notes__list_notes" in found and "exited with status" not in found, found
+
+
 def last_message(place: Stage, role: str = "user") -> Any:
     return [one for one in bodies(place)[-1]["messages"] if one["role"] == role][-1]["content"]
 
