@@ -32,14 +32,9 @@ def preview(instructions: str, report: Callable[[JsonObject], None]) -> Act:
     """Pass to `report` the effects that `compaction` would have now. Sends and changes nothing."""
 
     async def act(session: BaseSession) -> None:
-        report({"session": session.id, **await preview_of(session, instructions)})
+        report({"session": session.id, **await preview_compaction(session.engine, instructions)})
 
     return act
-
-
-async def preview_of(session: BaseSession, instructions: str = "") -> JsonObject:
-    """Return the preview of a compaction, drafted beside the session."""
-    return await preview_compaction(session.engine.drafting(), instructions)
 
 
 async def undo_compaction(session: BaseSession) -> None:
