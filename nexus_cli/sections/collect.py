@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.budget import TokenBudget, preamble_room
-from nexus_cli.core.elide import Count
-from nexus_cli.core.entry import PendingDrop
+from nexus_cli.core.entry import Drop, PendingDrop
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.section_rows import JOINT
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.sections.contributor import Contributor, View
+from nexus_cli.sections.contributor import Contributor, Sources, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
     MOST_TOKENS,
@@ -32,8 +33,6 @@ from nexus_cli.sections.section import Layer, Section
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.text.untrusted_text import as_note
 
-LINE_TOKENS = 200
-"""Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
 PLAIN = Recipe("")
 NOTICES = "notices"
 """The section that is sent whenever it has text."""
@@ -103,9 +102,29 @@ class SectionCollector:
     _missed: set[str] = field(default_factory=set)
     _notified: set[str] = field(default_factory=set)
 
-    def drafting(self, notify: TakeText, left_out: SectionDrops) -> SectionCollector:
-        """Return a collector that reads the same sources anew and knows of nothing that was sent."""
-        reader = SectionReader(self.reader.sources)
+    @classmethod
+    def of(
+        cls,
+        context: ContextManager,
+        contributors: Mapping[str, Contributor],
+        sources: Sources,
+        recipe: Recipe,
+        notify: TakeText,
+        show_drop: Callable[[Drop], None],
+        is_news: Callable[[str, str], bool],
+        misses: Callable[[], Misses],
+    ) -> SectionCollector:
+        """Return the collector for the conversation, model and budget of `context`, see `SectionReader` and
+        `SectionDrops`."""
+        view = View.of(context.model.info.name, recipe.name, context.budget, context.count)
+        budget = section_budget(context.budget.available, recipe.section_budget)
+        reader, left_out = SectionReader(sources, is_news), SectionDrops(context.conversation, show_drop)
+        return cls(contributors, reader, view, notify, left_out, recipe, budget, misses)
+
+    def drafting(self, notify: TakeText, conversation: Conversation) -> SectionCollector:
+        """Return a collector that reads the same sources anew, knows of nothing that was sent, and records drops in
+        `conversation`."""
+        reader, left_out = SectionReader(self.reader.sources), SectionDrops(conversation, lambda drop: None)
         return SectionCollector(
             self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget, self.misses
         )
@@ -296,15 +315,3 @@ def _explain_raise(plan: SectionPlan, cap: int, raised: int) -> SectionPlan:
     raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for sections that are always sent"
     explained = replace(saying, why=join_why(saying.why, raise_note))
     return replace(plan, chosen=tuple(explained if choice is saying else choice for choice in plan.chosen))
-
-
-def system_text(plan: SectionPlan, count: Count) -> str:
-    """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
-    missed = {
-        choice.section.id: choice.drop
-        for choice in plan.chosen
-        if choice.drop and choice.is_left_out and not choice.is_unread
-    }
-    line = left_out_line(missed, LINE_TOKENS, count)
-    unread = [f"[nexus: {choice.section.full}]" for choice in plan.chosen if choice.drop and choice.is_unread]
-    return "\n\n".join([*(choice.text for choice in plan.sent), *([line] if line else []), *unread])

@@ -42,9 +42,9 @@ async def warn_of_cold_request(session: BaseSession) -> str:
 
 async def _describe_compaction(session: BaseSession, tokens: int) -> str:
     """Return an alternative to sending a cold request of so many tokens, with its price."""
-    from nexus_cli.session.acts.compaction import preview_of  # noqa: PLC0415  (few requests are expensive)
+    from nexus_cli.engine.compaction.preview import preview_compaction  # noqa: PLC0415  (few requests are expensive)
 
-    value = await preview_of(session)
+    value = await preview_compaction(session.engine)
     if not value["possible"] or value["after"] > WORTH * tokens:
         return "To avoid that cost, start a new session"
     cost = value["cost"]

@@ -38,12 +38,9 @@ from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, index_guides, mark_denied, may_have_skills
 from nexus_cli.sections.capability_snapshot import snapshot
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.contributor import Sources, View, choose_contributors, discover
+from nexus_cli.sections.contributor import Sources, choose_contributors, discover
 from nexus_cli.sections.find_recipe import find_agents
-from nexus_cli.sections.planner import section_budget
-from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.tools.files import ToolError, read_real_file
@@ -381,13 +378,13 @@ def make_collector(
         repository=session.repository,
         **seams,
     )
-    return SectionCollector(
+    return SectionCollector.of(
+        context,
         choose_contributors(discover(), recipe.admits, is_run=is_run, system_prompt=options.system_prompt),
-        SectionReader(sources, partial(_is_news, options)),
-        View.of(model, recipe.name, context.budget, context.count),
-        control.emit_notice,
-        SectionDrops(conversation.log, conversation.clock, control.emit_drop),
+        sources,
         recipe,
-        section_budget(context.budget.available, recipe.section_budget),
+        control.emit_notice,
+        control.emit_drop,
+        partial(_is_news, options),
         facts.misses if settings.sections.learn else dict,
     )

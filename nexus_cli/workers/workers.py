@@ -35,7 +35,6 @@ from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.guides.agent_roles import WORKTREE
 from nexus_cli.guides.guide_model import GuideModel
@@ -395,16 +394,11 @@ class SessionWorkers(RunningWorkers[Session]):
         session.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
         engine = session.engine
         engine.context.model = engine.context.model if worker.model else parent.model
-        if isinstance(engine.prompt, PromptAssembly):
-            now = (engine.model.info.name, engine.model.effort)
-            epochs = (
-                [engine.conversation.epoch, parent.conversation.epoch]
-                if worker.session_id
-                else [parent.conversation.epoch]
-            )
-            epoch = next((earlier for earlier in epochs if (earlier.model, earlier.effort) == now), None)
-            if epoch is not None:  # None: steered after a model switch, before the next request of its parent
-                engine.prompt.inherited = epoch
+        now = (engine.model.info.name, engine.model.effort)
+        epochs = [engine.conversation.epoch] if worker.session_id else []
+        epochs.append(parent.conversation.epoch)
+        # None has them for a worker steered after a model switch, before the next request of its parent.
+        engine.prompt.inherited = next((epoch for epoch in epochs if (epoch.model, epoch.effort) == now), None)
         # A rule that was allowed for a copy of the project does not hold in the project.
         session.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.dispatcher.permission.share_probe(dispatcher.permission)

@@ -26,7 +26,7 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.session.acts.memory import Consolidation, consolidation
+from nexus_cli.session.acts.memory import Consolidation
 from nexus_cli.session.session_facts import SessionFacts
 
 AT = "2026-01-13T14:30:00.000Z"
@@ -425,7 +425,7 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
 
 async def put_in_order(session: Any) -> None:
     try:
-        _ = [event async for event in session.act(consolidation(Consolidation()))]
+        _ = [event async for event in session.act(Consolidation())]
     finally:
         await session.aclose()
 

@@ -11,7 +11,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.session.acts.memory import Consolidation, consolidation
+from nexus_cli.session.acts.memory import Consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -53,7 +53,7 @@ async def _follow(session: Session, result: Consolidation, remarks: TurnLines) -
     try:
         with watchdog:
             async with remarks.drawn():
-                async for event in session.act(consolidation(result)):
+                async for event in session.act(result):
                     remarks.feed(event)
     except NexusError as error:
         _discard(session, result)

@@ -32,12 +32,11 @@ WORDS = 120
 """Most characters shown of a message."""
 
 
-async def preview_compaction(engine: Engine, instructions: str) -> JsonObject:
+async def preview_compaction(engine: Engine, instructions: str = "") -> JsonObject:
     """Return the plan and the drafted window as JSON data. Without a plan, and where a summary at its cap would be
     refused, `possible` is false and `why` has the reason.
-
-    `engine` is one for drafts, which changes nothing.
     """
+    engine = engine.drafting()
     plan, request = engine.compactor.plan(engine.settings.compact.to, on_command=True), engine.next_request()
     value: JsonObject = {
         "version": 1,

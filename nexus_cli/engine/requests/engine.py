@@ -63,6 +63,9 @@ class PromptAssembler:
     """Assembles the system text and the preambles of a conversation; this one has no sections: the system text stays as
     it is, and preambles are notices alone."""
 
+    inherited: Epoch | None = None
+    """An epoch of the parent session, whose system text and tools are reused: the provider has them in its cache."""
+
     async def draft_epoch(self, context: ContextManager, words: str = "") -> Rewrite:
         """Return a rewrite that has the header of the next epoch, with the present system text and tools, and the new
         drops of that text. `words` is the first message of a session."""

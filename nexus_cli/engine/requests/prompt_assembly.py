@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.rewrite import Rewrite
-from nexus_cli.core.entry import Epoch
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.section_rows import UNREAD
 from nexus_cli.core.shared_types import TakeText
@@ -17,8 +17,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.engine import PromptAssembler
 from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
-from nexus_cli.sections.collect import SectionCollector, system_text
-from nexus_cli.sections.section_drops import SectionDrops
+from nexus_cli.sections.collect import SectionCollector
 
 
 @dataclass
@@ -29,8 +28,6 @@ class PromptAssembly(PromptAssembler):
     offer: ToolOffer
     """Decides on the tools of each epoch."""
     rules: str
-    inherited: Epoch | None = None
-    """An epoch of the parent session, whose system text and tools are reused: the provider has them in its cache."""
     _epoch: int = -1
     """The epoch whose sent sections are loaded."""
     _due: bool = False
@@ -44,8 +41,9 @@ class PromptAssembly(PromptAssembler):
 
     def drafting(self, notify: TakeText, conversation: Conversation) -> PromptAssembly:
         """See `PromptAssembler`."""
-        left_out = SectionDrops(conversation.log, conversation.clock, lambda drop: None)
-        return replace(self, collector=self.collector.drafting(notify, left_out))
+        draft = copy(self)
+        draft.collector = self.collector.drafting(notify, conversation)
+        return draft
 
     async def draft_epoch(self, context: ContextManager, words: str = "") -> Rewrite:
         """Return the present system text and tools, planned for the budget of `context`. `words` is the first
@@ -56,7 +54,7 @@ class PromptAssembly(PromptAssembler):
         called = await asyncio.to_thread(self.offer.called_for)
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), called))
         plan, pending = await self.collector.system_plan()
-        text = system_text(plan, self.collector.view.count)
+        text = plan.system_text(self.collector.view.count)
         header = replace(
             context.conversation.epoch,
             model=self.collector.view.model,

@@ -32,7 +32,7 @@ TOOL = "remember"
 
 @dataclass
 class Consolidation:
-    """The result of a consolidation."""
+    """The act that consolidates the facts; it has the changes as its result, also after an error."""
 
     looked_at: int = 0
     left: int = 0
@@ -41,23 +41,14 @@ class Consolidation:
     forgotten: Sequence[Fact] = ()
     answer: str = ""
 
-    @staticmethod
-    def check(folder: Path) -> None:
-        """Raise `UsageError` if a session in `folder` has too few facts to consolidate."""
-        with Ledger.read_personal() as ledger:
-            _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
-
-
-def consolidation(result: Consolidation) -> Act:
-    """Consolidate the facts; `result` receives the changes, even after an error. May raise `NexusError`."""
-
-    async def act(session: BaseSession) -> None:
+    async def __call__(self, session: BaseSession) -> None:
+        """Consolidate the facts of the session's project and agent. May raise `NexusError`."""
         recipe = own_recipe("sleep_consolidate")
         before = _facts(session)
         ours = [fact for fact in before if fact.slot in SLOTS]
         _check_facts(ours)
         sent_facts = _newest_that_fit(session, ours)
-        result.looked_at, result.left = len(sent_facts), len(ours) - len(sent_facts)
+        self.looked_at, self.left = len(sent_facts), len(ours) - len(sent_facts)
         tool_names = recipe.limits.tools or frozenset()
         dispatcher = _merging(session.dispatcher)
         tools = [
@@ -68,14 +59,18 @@ def consolidation(result: Consolidation) -> Act:
         try:
             text = "\n".join(map(_line, sent_facts))
             ids = [fact.id for fact in sent_facts]
-            result.answer = await run_separately(session.engine, dispatcher, recipe, text, tools, facts=ids)
+            self.answer = await run_separately(session.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(session)}
             earlier_facts = {fact.id: fact for fact in before}
-            result.remembered = [fact for fact in after.values() if earlier_facts.get(fact.id) != fact]
-            result.forgotten = [fact for fact in before if fact.id not in after]
+            self.remembered = [fact for fact in after.values() if earlier_facts.get(fact.id) != fact]
+            self.forgotten = [fact for fact in before if fact.id not in after]
 
-    return act
+    @staticmethod
+    def check(folder: Path) -> None:
+        """Raise `UsageError` if a session in `folder` has too few facts to consolidate."""
+        with Ledger.read_personal() as ledger:
+            _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
 
 
 def _check_facts(facts: Sequence[Fact]) -> None:

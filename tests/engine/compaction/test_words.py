@@ -20,9 +20,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.core.typed_text import GO_ON
+from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.event_texts import describe_compaction_end
-from nexus_cli.session.acts.compaction import preview_of
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -141,7 +141,7 @@ async def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_p
         assert any(item.message.content == GO_ON for item in session.context.conversation.items)
         for number in range(5):
             await turn(session, f"and on {number}")
-        waiting = await preview_of(session)
+        waiting = await preview_compaction(session.engine)
         assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
         made = ended(await session.compact())
         assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)

@@ -25,7 +25,7 @@ from nexus_cli.core.services import Goal
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
-from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
+from nexus_cli.session.acts.memory import Consolidation, extract_facts, reflection
 from nexus_cli.session.acts.title import find_title_act, make_title, parse_title
 from nexus_cli.session.base_session import Act
 from nexus_cli.session.factory import open_session
@@ -395,7 +395,7 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
     provider = Played(script)
     session = opened(provider, tmp_path, recipe="sleep_consolidate")
     done = Consolidation()
-    events = run(session, consolidation(done))
+    events = run(session, done)
     given = {event.call.id: event.result.text for event in events if isinstance(event, ToolResultEvent)}
     said = [given[event.call.id] for event in events if isinstance(event, ToolCallEvent)]
     assert said[0] == "m6 (agent): waits for the person; until then m1, m2 stay"
@@ -427,7 +427,7 @@ def test_what_the_person_said_of_themselves_is_not_merged_and_whatever_changes_i
     ]
     done = Consolidation()
     session = opened(Played(answering(after_calls(calls, "done"))), tmp_path, recipe="sleep_consolidate")
-    said = [event.result.text for event in run(session, consolidation(done)) if isinstance(event, ToolResultEvent)]
+    said = [event.result.text for event in run(session, done) if isinstance(event, ToolResultEvent)]
     assert "not merged: m3: what the person said of themselves stays as it is" in said
     assert (done.looked_at, done.left) == (2, 0)
     assert [fact.id for fact in done.forgotten] == ["m5"]
@@ -449,7 +449,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
                 MemorySlot.AGENT, text, state=FactState.KEPT, at="2026-01-01T00:00:00.000Z", actor="agent", project=""
             )
     sleeping = opened(Played(lambda request: "nothing to do"), tmp_path, recipe="sleep_consolidate")
-    run(sleeping, consolidation(Consolidation()))
+    run(sleeping, Consolidation())
     with the_ledger() as ledger:
         newest = ledger.newest_session(str(tmp_path))
     assert newest is not None and newest.id == talk.id
@@ -458,7 +458,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
 def test_one_fact_needs_no_order(tmp_path: Path) -> None:
     provider = Played(lambda request: "x")
     with pytest.raises(NexusError, match="nothing to consolidate"):
-        run(opened(provider, tmp_path, recipe="sleep_consolidate"), consolidation(Consolidation()))
+        run(opened(provider, tmp_path, recipe="sleep_consolidate"), Consolidation())
     assert not provider.seen
 
 
