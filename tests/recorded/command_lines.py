@@ -490,6 +490,10 @@ memory forget m1
 memory search make
 memory list
 memory nonsense
+memory accept
+memory forget
+memory add
+memory consolidate
 pin keep this
 pin 1
 pin
@@ -508,6 +512,11 @@ resume --all
 resume tea
 resume other
 resume nothing at all
+rewind 0
+rewind -1
+rewind 2 nothing
+rewind both both
+rewind 99 both
 rewind 1
 rewind 1 files
 rewind 1 both
@@ -522,6 +531,7 @@ effort ultra
 key list
 login openai
 login nowhere
+login GitHub-Copilot
 logout openai
 logout nowhere
 model small
@@ -559,6 +569,8 @@ goal done 1
 goal drop 1
 goal clear
 goal sell tea --until true
+goal build it --until 'make all
+goal build it --until "make all
 init 200 be brief
 jobs list
 jobs 1
@@ -582,6 +594,10 @@ space read Shop
 space post Shop it rains
 space enter Shop
 space read nowhere
+space read
+space read Shop and more
+space post Shop
+space shout
 undo 1
 undo 99
 undo nowhere.txt
@@ -593,6 +609,7 @@ help all
 help nowhere
 status tools
 cost more
+plugin remove hookify
 """
 """Slash commands with arguments; each is also run without, and explained by `/help`.
 
