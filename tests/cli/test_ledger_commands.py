@@ -70,24 +70,6 @@ def test_joined_ranges_are_the_original(nexus: Run, session: str, cut: int) -> N
     assert first + nexus("drops", "show", "d1", "--range", f"{cut}:").stdout.decode() == ORIGINAL
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["drops", "show", "d1", "--range", "5"], b"--range"),
-        (["drops", "show", "d1", "--range", "a:b"], b"--range"),
-        (["drops", "show", "d1", "--range", "20:10"], b"the range is empty"),
-        (["context", "--recipe", "ask", "--step", "1"], b"--recipe ask"),
-        (["sessions", "search", "  "], b"nothing to search for"),
-        (["sessions", "search", "x", "--limit", "0"], b"--limit"),
-        (["sessions", "export", "01", "--output", "no/such/file.md"], b"no such file"),
-    ],
-)
-def test_what_is_not_there_is_one_line_and_exit_2(nexus: Run, session: str, arguments: list[str], why: bytes) -> None:
-    done = nexus(*arguments)
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1) and why in done.stderr
-
-
 def test_drops_are_listed(nexus: Run, session: str) -> None:
     (drop,) = json.loads(nexus("drops", "--json").stdout)["drops"]
     assert (drop["id"], drop["tokens"], drop["cause"]) == ("d1", 9000, "output_cap")
@@ -280,22 +262,6 @@ def test_the_timeline_is_plain_lines_and_json_with_the_same_facts(nexus: Run, se
     assert max(map(len, narrow.splitlines())) <= 40 and " You (not sent yet):" in narrow
     last = nexus("timeline", "--last", "1").stdout.decode()
     assert "2 earlier rows not shown (--last 3" in last and last.count("\n20") == 1
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--session", ""),
-        ("--last", "x"),
-        ("--run", "x\x1b[2J"),
-        ("--space", ""),
-        ("--space", "a", "--run", "1"),
-        ("--as", "Husam"),
-    ],
-)
-def test_a_timeline_of_nothing_is_one_line_and_status_2(nexus: Run, session: str, arguments: tuple[str, ...]) -> None:
-    done = nexus("timeline", *arguments)
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n"), b"\x1b" in done.stderr) == (2, b"", 1, False)
 
 
 def test_the_timelines_of_a_space_and_of_a_run_are_read_by_name_and_id(nexus: Run, session: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from search import sample
 
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
@@ -76,24 +75,3 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
     assert [one["state"] for one in json.loads(nexus("memory", "accept", "m2", "--json").stdout)["facts"]] == ["kept"]
     assert {one["id"] for one in json.loads(nexus("memory", "accept", "all", "--json").stdout)["facts"]} == {"m1", "m3"}
     assert b"No facts to change" in nexus("memory", "accept", "all").stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    sample(
-        [
-            (["accept", ""], b"ID: the value is empty"),
-            (["forget", " "], b"ID: the value is empty"),
-            (["forget", "all"], b"fact all: there is no such fact"),
-            (["add", " "], b"the fact cannot be stored"),
-            (["add", "user"], b"Usage: nexus memory add --slot user TEXT"),
-            (["add", "x" * 2001], b"at most 2,000 characters"),
-            (["add", "--slot", "usr", "x"], b"Did you mean user"),
-            (["search", " "], b"nothing to search for"),
-        ],
-        1,
-    ),
-)
-def test_what_makes_no_sense_is_one_line_and_exit_2(nexus: Run, arguments: list[str], why: bytes) -> None:
-    done = nexus("memory", *arguments)
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1) and why in done.stderr

@@ -111,22 +111,6 @@ def test_a_first_rule_makes_the_file(nexus: Run) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    ("rule", "fact"),
-    [
-        ("allow bsh(x)", "bash"),
-        ("allow bash(npm:*)", "bash(npm *)"),
-        ("bash(x)", "allow, ask or deny"),
-        ("allow", "deny"),
-    ],
-)
-def test_a_wrong_rule_is_not_added(nexus: Run, rule: str, fact: str) -> None:
-    done = nexus("rules", "add", rule)
-    assert done.returncode == 2 and fact in done.stderr.decode() and done.stderr.count(b"\n") == 1
-    assert not places().settings.exists()
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize(
     ("text", "facts"),
     [('deny = ["bash(x"]', ("line 2", "bash(x")), ("deny = 5", ("line 2", "a list of quoted strings"))],
 )

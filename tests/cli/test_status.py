@@ -220,23 +220,6 @@ def test_skills_are_listed_and_one_is_printed_whole(nexus: Any) -> None:
         assert nexus("skill", "use", name).stdout.decode() == "# Deploy\n\nStep \u20ac.\n"
 
 
-def test_an_unknown_skill_is_exit_2_with_the_nearest_name(nexus: Any) -> None:
-    skill(places().config, "deploy", "Guide.")
-    done = nexus("skill", "use", "deplyo")
-    assert done.returncode == 2
-    assert done.stderr == b"nexus: skill 'deplyo': there is no such skill. Did you mean deploy?\n"
-    assert done.stdout == b""
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("name", ["", "../../etc/passwd", "x\x1b[31m\ny", "-" * 300])
-def test_a_skill_that_is_no_name_is_exit_2_on_one_line(nexus: Any, name: str) -> None:
-    done = nexus("skill", "use", "--", name)
-    assert done.returncode == 2
-    assert done.stderr.count(b"\n") == 1
-    assert b"\x1b" not in done.stderr
-
-
 def test_a_skill_that_cannot_be_read_is_listed_with_the_reason_and_using_it_is_exit_2(nexus: Any) -> None:
     skill(places().config, "broken", "\0\1\2")
     assert b"cannot be used: is not a text file" in nexus("skill", "list").stdout

@@ -98,12 +98,6 @@ def test_a_key_as_an_argument_and_an_unknown_provider_are_refused(rest: str, con
     assert KEY not in caught.value.line and ODD_KEY not in caught.value.line
 
 
-def test_a_subscription_names_the_command_that_signs_in(context: FakeContext) -> None:
-    with pytest.raises(NexusError) as caught:
-        context.run("login GitHub-Copilot")
-    assert caught.value.kind == "usage" and "`nexus login github-copilot`" in caught.value.hint
-
-
 def test_the_model_sees_neither_the_former_nor_the_new_key(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

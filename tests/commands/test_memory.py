@@ -99,19 +99,6 @@ def test_a_fact_may_begin_with_a_word_like_a_slot(context: FakeContext) -> None:
     assert "project" in shown(context) and "use pnpm, never npm" in shown(context)
 
 
-def test_what_is_missing_is_named(context: FakeContext) -> None:
-    for act, named in (
-        ("accept", "ids of proposals, or `all` for"),
-        ("forget", "ids of facts"),
-        ("add", "one short sentence"),
-    ):
-        with pytest.raises(NexusError, match=named):
-            context.run(f"memory {act}")
-    with pytest.raises(NexusError) as caught:
-        context.run("memory consolidate")
-    assert "nexus memory consolidate" in caught.value.hint
-
-
 def test_list_is_understood_and_letter_case_does_not_matter(context: FakeContext) -> None:
     context.run("memory ADD Likes tabs")
     assert shown(context.run("memory list")) == shown(context.run("Memory")) and "Likes tabs" in shown(context)

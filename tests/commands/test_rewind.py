@@ -262,16 +262,6 @@ def test_an_empty_copy_that_cannot_be_opened_leaves_its_reason(
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(
-    "line", sample(["rewind 9 both", "rewind 0", "rewind 2 nothing", "rewind both both", "rewind -1"], 3)
-)
-def test_nonsense_changes_nothing(context: FakeContext, work: World, line: str) -> None:
-    with pytest.raises(NexusError):
-        context.run(line)
-    assert work.path("b").exists() and not context.filled
-
-
-@pytest.mark.matrix
 def test_a_fork_and_an_edited_message_can_undo_the_turns_that_they_have(context: FakeContext, work: World) -> None:
     context.run("fork copy")
     context.run("undo")

@@ -103,19 +103,3 @@ def test_the_agent_of_the_session_sends_to_the_space_that_was_entered(husam: Fak
     assert (message.sender.name, message.text) == ("nexus", "hello")
     with pytest.raises(NexusError, match="not in a space with this name"):
         husam.run("space enter Project")
-
-
-def test_what_cannot_be_done_is_one_line_with_a_way(husam: FakeContext, context: FakeContext) -> None:
-    for line, why in (
-        ("space read Nowhere", "no such space"),
-        ("space post Project", "nothing to post"),
-        ("space read Project and more", "no such space"),
-        ("space shout", "must be one of list"),
-        ("space read", "argument is missing: SPACE"),
-    ):
-        with pytest.raises(NexusError, match=why) as caught:
-            husam.run(line)
-        assert caught.value.hint and "\n" not in caught.value.line
-    with pytest.raises(NexusError, match="was not a member of a space") as caught:
-        context.run("space enter Project Alpha")
-    assert "nexus space join 'Project Alpha' --as nexus" in caught.value.hint

@@ -303,12 +303,6 @@ def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -
             context.run(f"schedule add x --in 2h {options}")
 
 
-@pytest.mark.parametrize("quote", ["'", '"'])
-def test_a_goal_whose_command_has_an_open_quote_is_refused(context: FakeContext, quote: str) -> None:
-    with pytest.raises(NexusError, match=f"the quote {quote} is not closed"):
-        context.run(f"goal build it --until {quote}make all")
-
-
 def test_what_the_project_would_do_once_trusted_is_shown_and_nothing_is_trusted(
     context: FakeContext, tmp_path: Path
 ) -> None:
@@ -319,10 +313,3 @@ def test_what_the_project_would_do_once_trusted_is_shown_and_nothing_is_trusted(
     for _ in range(2):
         form, value = context.run("trust").shown[-1]
         assert (form, value["state"]) == ("trust", "untrusted") and "max_steps" in str(value["settings"])
-
-
-def test_plugins_are_listed_and_one_that_is_not_there_is_not_removed(context: FakeContext) -> None:
-    assert context.run("plugin").shown[-1] == context.run("plugin list").shown[-1]
-    assert context.shown[-1][1]["plugins"] == []
-    with pytest.raises(NexusError, match="not installed"):
-        context.run("plugin remove hookify")

@@ -115,7 +115,7 @@ def test_a_bug_is_fixed_from_an_editor_with_a_question_a_diff_and_a_plan(place: 
 
 
 @pytest.mark.matrix
-def test_own_commands_are_offered_a_compaction_is_told_and_a_loaded_session_shows_the_diff_of_its_time(
+async def test_own_commands_are_offered_a_compaction_is_told_and_a_loaded_session_shows_the_diff_of_its_time(
     place: Stage,
 ) -> None:
     (place.folder / ".nexus/commands").mkdir(parents=True)
@@ -133,86 +133,77 @@ def test_own_commands_are_offered_a_compaction_is_told_and_a_loaded_session_show
     place.script(model)
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await editor.until(lambda: bool(editor.of(schema.AvailableCommandsUpdate)))
-            offered = {one.name: one for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
-            assert "Greet somebody" in offered["hello"].description
-            assert offered["hello"].input is not None and offered["hello"].input.root.hint == "[who]"
-            for words in ("/hello Ann", "WRITE it", "one", "two", "three", "four"):
-                await agent.prompt(opened.session_id, [text(words)])
-            assert "Greet Ann." in json.dumps(seen[0]["messages"][-1])
-            await agent.prompt(opened.session_id, [text("/compact")])
-            await editor.until(lambda: "not compacted: " in editor.said(schema.AgentThoughtChunk))
-            assert editor.said(schema.AgentThoughtChunk).count("compacting ") == 1
-            await agent.close_session(opened.session_id)
-            editor.updates.clear()
-            await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
-            [diff] = [one for call in editor.of(schema.ToolCallStart) for one in call.content or ()]
-            assert (diff.old_text, diff.new_text) == (None, "later\n")
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await editor.until(lambda: bool(editor.of(schema.AvailableCommandsUpdate)))
+        offered = {one.name: one for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
+        assert "Greet somebody" in offered["hello"].description
+        assert offered["hello"].input is not None and offered["hello"].input.root.hint == "[who]"
+        for words in ("/hello Ann", "WRITE it", "one", "two", "three", "four"):
+            await agent.prompt(opened.session_id, [text(words)])
+        assert "Greet Ann." in json.dumps(seen[0]["messages"][-1])
+        await agent.prompt(opened.session_id, [text("/compact")])
+        await editor.until(lambda: "not compacted: " in editor.said(schema.AgentThoughtChunk))
+        assert editor.said(schema.AgentThoughtChunk).count("compacting ") == 1
+        await agent.close_session(opened.session_id)
+        editor.updates.clear()
+        await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+        [diff] = [one for call in editor.of(schema.ToolCallStart) for one in call.content or ()]
+        assert (diff.old_text, diff.new_text) == (None, "later\n")
 
 
-def test_a_declined_call_ends_the_turn_and_the_session_goes_on_at_another_level(place: Stage) -> None:
+async def test_a_declined_call_ends_the_turn_and_the_session_goes_on_at_another_level(place: Stage) -> None:
     place.script(lambda body: calls(EDIT) if body["messages"][-1]["role"] == "user" else {"text": "Done."})
     editor = Editor("no")
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            assert (await agent.prompt(opened.session_id, [text("fix")])).stop_reason == "end_turn"
-            assert "return 1" in (place.folder / "price.py").read_text()
-            changed = await agent.set_config_option("level", opened.session_id, "edit")
-            assert changed is not None
-            assert next(one for one in changed.config_options if one.id == "level").current_value == "edit"
-            assert (await agent.prompt(opened.session_id, [text("fix it after all")])).stop_reason == "end_turn"
-            with pytest.raises(RequestError):
-                await agent.set_config_option("level", opened.session_id, "everything")
-            for option, words in (
-                ("level", "allow bash(rm *)"),
-                ("model", "use openai/evil"),
-                ("model", "use"),
-                ("model", ""),
-            ):
-                with pytest.raises(RequestError, match="unknown value"):
-                    await agent.set_config_option(option, opened.session_id, words)
-            back = await agent.set_config_option("level", opened.session_id, "ask")
-            assert back is not None
-            assert next(one for one in back.config_options if one.id == "level").current_value == "ask"
-            with pytest.raises(RequestError):
-                await agent.prompt("nothing", [text("hello")])
-            await agent.prompt(opened.session_id, [text("/context")])
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        assert (await agent.prompt(opened.session_id, [text("fix")])).stop_reason == "end_turn"
+        assert "return 1" in (place.folder / "price.py").read_text()
+        changed = await agent.set_config_option("level", opened.session_id, "edit")
+        assert changed is not None
+        assert next(one for one in changed.config_options if one.id == "level").current_value == "edit"
+        assert (await agent.prompt(opened.session_id, [text("fix it after all")])).stop_reason == "end_turn"
+        with pytest.raises(RequestError):
+            await agent.set_config_option("level", opened.session_id, "everything")
+        for option, words in (
+            ("level", "allow bash(rm *)"),
+            ("model", "use openai/evil"),
+            ("model", "use"),
+            ("model", ""),
+        ):
+            with pytest.raises(RequestError, match="unknown value"):
+                await agent.set_config_option(option, opened.session_id, words)
+        back = await agent.set_config_option("level", opened.session_id, "ask")
+        assert back is not None
+        assert next(one for one in back.config_options if one.id == "level").current_value == "ask"
+        with pytest.raises(RequestError):
+            await agent.prompt("nothing", [text("hello")])
+        await agent.prompt(opened.session_id, [text("/context")])
     assert len(editor.questions) == 1 and "return 2" in (place.folder / "price.py").read_text()
     assert editor.said().startswith("Done.") and "system" in editor.said()
 
 
-def test_a_level_is_a_mode_too_and_each_change_of_it_is_told(place: Stage) -> None:
+async def test_a_level_is_a_mode_too_and_each_change_of_it_is_told(place: Stage) -> None:
     """Some editors know options alone, and some modes."""
     place.script(lambda body: calls(EDIT) if body["messages"][-1]["role"] == "user" else {"text": "Done."})
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            assert opened.modes is not None and opened.modes.current_mode_id == "ask"
-            assert [one.id for one in opened.modes.available_modes] == ["plan", "ask", "edit", "auto", "all"]
-            await agent.set_session_mode(mode_id="edit", session_id=opened.session_id)
-            await agent.prompt(opened.session_id, [text("fix")])
-            await agent.prompt(opened.session_id, [text("/permissions ask")])
-            await agent.set_config_option("level", opened.session_id, "plan")
-            for wrong in ("everything", "", "allow bash(rm *)"):
-                with pytest.raises(RequestError):
-                    await agent.set_session_mode(mode_id=wrong, session_id=opened.session_id)
-            again = await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
-            assert again is not None and again.modes is not None and again.modes.current_mode_id == "ask"
-            await agent.prompt(opened.session_id, [text("/tokens")])
-            await editor.until(lambda: "This session's level was plan; it continues at ask" in str(editor.updates))
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        assert opened.modes is not None and opened.modes.current_mode_id == "ask"
+        assert [one.id for one in opened.modes.available_modes] == ["plan", "ask", "edit", "auto", "all"]
+        await agent.set_session_mode(mode_id="edit", session_id=opened.session_id)
+        await agent.prompt(opened.session_id, [text("fix")])
+        await agent.prompt(opened.session_id, [text("/permissions ask")])
+        await agent.set_config_option("level", opened.session_id, "plan")
+        for wrong in ("everything", "", "allow bash(rm *)"):
+            with pytest.raises(RequestError):
+                await agent.set_session_mode(mode_id=wrong, session_id=opened.session_id)
+        again = await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+        assert again is not None and again.modes is not None and again.modes.current_mode_id == "ask"
+        await agent.prompt(opened.session_id, [text("/tokens")])
+        await editor.until(lambda: "This session's level was plan; it continues at ask" in str(editor.updates))
     assert "next request" in editor.said(), "an alias is a command too"
     assert not editor.questions and "return 2" in (place.folder / "price.py").read_text()
     told = [one.current_mode_id for one in editor.updates if isinstance(one, schema.CurrentModeUpdate)]
@@ -253,71 +244,67 @@ def test_an_editor_that_leaves_in_the_middle_of_a_question_loses_nothing(place: 
     assert place.ask("-r", known[0], "and here?").text == "In the terminal.\n"
 
 
-def test_a_command_that_starts_a_turn_starts_it_and_one_that_opens_another_session_is_not_offered(place: Stage) -> None:
+async def test_a_command_that_starts_a_turn_starts_it_and_one_that_opens_another_session_is_not_offered(
+    place: Stage,
+) -> None:
     touch = calls(("bash", {"command": "touch passed.txt"}))
     place.script(lambda body: {"text": "Done."} if body["messages"][-1]["role"] == "tool" else touch)
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await editor.until(lambda: bool(editor.of(schema.AvailableCommandsUpdate)))
-            offered = {one.name for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
-            assert {"undo", "diff", "export"} <= offered and not {"clear", "resume", "fork", "login"} & offered
-            goal = "/goal make it --until 'test -e passed.txt'"
-            assert (await agent.prompt(opened.session_id, [text(goal)])).stop_reason == "end_turn"
-            assert (place.folder / "passed.txt").exists() and "Done." in editor.said(schema.AgentMessageChunk)
-            for line in ("/export md talk.md", "/undo"):
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await editor.until(lambda: bool(editor.of(schema.AvailableCommandsUpdate)))
+        offered = {one.name for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
+        assert {"undo", "diff", "export"} <= offered and not {"clear", "resume", "fork", "login"} & offered
+        goal = "/goal make it --until 'test -e passed.txt'"
+        assert (await agent.prompt(opened.session_id, [text(goal)])).stop_reason == "end_turn"
+        assert (place.folder / "passed.txt").exists() and "Done." in editor.said(schema.AgentMessageChunk)
+        for line in ("/export md talk.md", "/undo"):
+            await agent.prompt(opened.session_id, [text(line)])
+        assert "Done." in (place.folder / "talk.md").read_text() and not (place.folder / "passed.txt").exists()
+        told = {
+            "/clear": "Start a new session in the editor",
+            "/new": "Start a new session in the editor",
+            "/resume": "Choose the session in the editor",
+            "/resume 01J": "Choose the session in the editor",
+            "/sessions": "Choose the session in the editor",
+            "/fork": f"nexus -r {opened.session_id}, then /fork",
+            "/edit": f"nexus -r {opened.session_id}, then /edit",
+            "/rewind 1": "Use /rewind N files",
+        }
+        for line, hint in told.items():
+            with pytest.raises(RequestError, match="only the editor can open another session") as refused:
                 await agent.prompt(opened.session_id, [text(line)])
-            assert "Done." in (place.folder / "talk.md").read_text() and not (place.folder / "passed.txt").exists()
-            told = {
-                "/clear": "Start a new session in the editor",
-                "/new": "Start a new session in the editor",
-                "/resume": "Choose the session in the editor",
-                "/resume 01J": "Choose the session in the editor",
-                "/sessions": "Choose the session in the editor",
-                "/fork": f"nexus -r {opened.session_id}, then /fork",
-                "/edit": f"nexus -r {opened.session_id}, then /edit",
-                "/rewind 1": "Use /rewind N files",
-            }
-            for line, hint in told.items():
-                with pytest.raises(RequestError, match="only the editor can open another session") as refused:
-                    await agent.prompt(opened.session_id, [text(line)])
-                assert hint in str(refused.value), line
-            for line in ("/sessions list", "/sessions LIST", "/resume --running"):
-                await agent.prompt(opened.session_id, [text(line)])
-            with pytest.raises(RequestError, match="there is no such folder"):
-                await agent.fork_session(opened.session_id, str(place.folder), ["/nope/nope"], mcp_servers=[])
-            assert len((await agent.list_sessions(str(place.folder))).sessions) == 1, "a refused fork leaves no copy"
-            works = place.settings('effort = "none of these"')
-            with pytest.raises(RequestError, match="effort"):
-                await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
-            works.write_text(f'model = "{MODEL}"\n{QUICK}{PRICED}')
-            assert len((await agent.list_sessions(str(place.folder))).sessions) == 1, "nor does one that cannot open"
-            copy = await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
-            assert copy.session_id != opened.session_id and copy.modes is not None
-            assert (await agent.prompt(copy.session_id, [text("/doctor --instructions")])).stop_reason == "end_turn"
-
-    live(work)
+            assert hint in str(refused.value), line
+        for line in ("/sessions list", "/sessions LIST", "/resume --running"):
+            await agent.prompt(opened.session_id, [text(line)])
+        with pytest.raises(RequestError, match="there is no such folder"):
+            await agent.fork_session(opened.session_id, str(place.folder), ["/nope/nope"], mcp_servers=[])
+        assert len((await agent.list_sessions(str(place.folder))).sessions) == 1, "a refused fork leaves no copy"
+        works = place.settings('effort = "none of these"')
+        with pytest.raises(RequestError, match="effort"):
+            await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
+        works.write_text(f'model = "{MODEL}"\n{QUICK}{PRICED}')
+        assert len((await agent.list_sessions(str(place.folder))).sessions) == 1, "nor does one that cannot open"
+        copy = await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
+        assert copy.session_id != opened.session_id and copy.modes is not None
+        assert (await agent.prompt(copy.session_id, [text("/doctor --instructions")])).stop_reason == "end_turn"
 
 
-def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(place: Stage) -> None:
+async def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(place: Stage) -> None:
     asked = ("ask_person", {"questions": [{"question": "Which one?", "choices": ["first", "second"]}]})
     sleep, later = ("bash", {"command": "echo begun; sleep 600"}), ("bash", {"command": "touch later"})
     steps = iter([calls(asked), calls(sleep, later)])
     place.script(lambda body: next(steps, {"text": "Done."}))
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
-            await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
-            await agent.cancel(opened.session_id)
-            assert (await turn).stop_reason == "cancelled"
-            await agent.close_session(opened.session_id)
-
-    live(work)
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+        await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
+        await agent.cancel(opened.session_id)
+        assert (await turn).stop_reason == "cancelled"
+        await agent.close_session(opened.session_id)
     assert editor.forms == ["Which one?"]
     told = [str(one.content) for one in editor.of(schema.ToolCallProgress) if one.status]
     assert "the second one" in told[0]
@@ -327,7 +314,7 @@ def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(pl
 
 
 @pytest.mark.matrix
-def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> None:
+async def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> None:
     pytest.importorskip("mcp")
     server, notes = str(Path(__file__).with_name("notes_server.py")), place.folder / "notes.txt"
     add = "mcp__Team_notes__add_note"
@@ -359,19 +346,16 @@ def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> N
     mine = schema.HttpMcpServer(type="http", name="mine", url="http://127.0.0.1:9/", headers=[])
     events = schema.SseMcpServer(type="sse", name="old", url="http://127.0.0.1:9/", headers=[])
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            first = await agent.new_session(str(place.folder), mcp_servers=[stdio, mine, events])
-            await agent.prompt(first.session_id, [text("NOTE it")])
-            await agent.prompt(first.session_id, [text("what is in @Team_notes:note://all?")])
-            again = await agent.new_session(str(place.folder), mcp_servers=[stdio])
-            await editor.until(lambda: "mcp__Team_notes__review_note" in str(editor.of(schema.AvailableCommandsUpdate)))
-            await agent.prompt(again.session_id, [text("NOTE it")])
-            await agent.prompt(again.session_id, [text("/mcp__Team_notes__review_note bread")])
-            other = await agent.new_session(str(place.folder), mcp_servers=[])
-            await agent.prompt(other.session_id, [text("NOTE it")])
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        first = await agent.new_session(str(place.folder), mcp_servers=[stdio, mine, events])
+        await agent.prompt(first.session_id, [text("NOTE it")])
+        await agent.prompt(first.session_id, [text("what is in @Team_notes:note://all?")])
+        again = await agent.new_session(str(place.folder), mcp_servers=[stdio])
+        await editor.until(lambda: "mcp__Team_notes__review_note" in str(editor.of(schema.AvailableCommandsUpdate)))
+        await agent.prompt(again.session_id, [text("NOTE it")])
+        await agent.prompt(again.session_id, [text("/mcp__Team_notes__review_note bread")])
+        other = await agent.new_session(str(place.folder), mcp_servers=[])
+        await agent.prompt(other.session_id, [text("NOTE it")])
     assert notes.read_text() == "milk\nmilk\n", editor.said()
     assert [one.title for one, _, _ in editor.questions] == [f"{add} milk"] * 2, editor.questions
     told = editor.said(schema.AgentThoughtChunk)
@@ -384,33 +368,30 @@ def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> N
 
 
 @pytest.mark.matrix
-def test_prompts_at_once_run_one_after_the_other_and_a_cancel_ends_them_all(place: Stage) -> None:
+async def test_prompts_at_once_run_one_after_the_other_and_a_cancel_ends_them_all(place: Stage) -> None:
     steps = iter([calls(EDIT), {"text": "Second."}, calls(EDIT), {"text": "Third."}, {"text": "Fourth."}])
     place.script(lambda body: next(steps))
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            editor.hangs = True
-            first = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix the price")]))
-            await editor.until(lambda: bool(editor.questions))
-            second = asyncio.ensure_future(agent.prompt(opened.session_id, [text("and this")]))
-            with pytest.raises(RequestError, match="a turn is running"):
-                await agent.set_config_option("model", opened.session_id, "openai/other")
-            await agent.cancel(opened.session_id)  # nobody ever answers the question
-            assert [(await one).stop_reason for one in (first, second)] == ["cancelled", "cancelled"]
-            editor.hangs = False
-            assert (await agent.prompt(opened.session_id, [text("go on")])).stop_reason == "end_turn"
-            third = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix it now")]))
-            fourth = asyncio.ensure_future(agent.prompt(opened.session_id, [text("anything else?")]))
-            assert [(await one).stop_reason for one in (third, fourth)] == ["end_turn", "end_turn"]
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        editor.hangs = True
+        first = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix the price")]))
+        await editor.until(lambda: bool(editor.questions))
+        second = asyncio.ensure_future(agent.prompt(opened.session_id, [text("and this")]))
+        with pytest.raises(RequestError, match="a turn is running"):
+            await agent.set_config_option("model", opened.session_id, "openai/other")
+        await agent.cancel(opened.session_id)  # nobody ever answers the question
+        assert [(await one).stop_reason for one in (first, second)] == ["cancelled", "cancelled"]
+        editor.hangs = False
+        assert (await agent.prompt(opened.session_id, [text("go on")])).stop_reason == "end_turn"
+        third = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix it now")]))
+        fourth = asyncio.ensure_future(agent.prompt(opened.session_id, [text("anything else?")]))
+        assert [(await one).stop_reason for one in (third, fourth)] == ["end_turn", "end_turn"]
     assert editor.said() == "Second.Third.Fourth." and "return 2" in (place.folder / "price.py").read_text()
 
 
-def test_a_diff_is_shown_and_our_own_instruction_starts_a_turn_in_the_same_session(place: Stage) -> None:
+async def test_a_diff_is_shown_and_our_own_instruction_starts_a_turn_in_the_same_session(place: Stage) -> None:
     seen: list[Any] = []
 
     def model(body: Any) -> Any:
@@ -420,21 +401,18 @@ def test_a_diff_is_shown_and_our_own_instruction_starts_a_turn_in_the_same_sessi
     place.script(model)
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            for line in ("/diff", "/init", "/model openai/gpt-4o", "/runs", "and now?"):
-                assert (await agent.prompt(opened.session_id, [text(line)])).stop_reason == "end_turn"
-            with pytest.raises(RequestError, match="another session"):
-                await agent.prompt(opened.session_id, [text("/fork")])
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        for line in ("/diff", "/init", "/model openai/gpt-4o", "/runs", "and now?"):
+            assert (await agent.prompt(opened.session_id, [text(line)])).stop_reason == "end_turn"
+        with pytest.raises(RequestError, match="another session"):
+            await agent.prompt(opened.session_id, [text("/fork")])
     assert "+++ b/price.py" in editor.said() and "No runs." in editor.said()
     assert "NEXUS.md" in str(seen[0][-1]) and len(seen) == 2
     assert "Mode: HTTP" not in str(seen[1]), "the model that follows is no less in an editor"
 
 
-def test_what_a_command_attaches_goes_with_the_next_message(place: Stage) -> None:
+async def test_what_a_command_attaches_goes_with_the_next_message(place: Stage) -> None:
     seen: list[Any] = []
     steps = iter([calls(("bash", {"command": "seq 100000"})), None])
 
@@ -445,90 +423,77 @@ def test_what_a_command_attaches_goes_with_the_next_message(place: Stage) -> Non
     place.script(model)
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            for line in ("count", "/drops recall d1 0:20", "and now?", "and then?"):
-                assert (await agent.prompt(opened.session_id, [text(line)])).stop_reason == "end_turn"
-
-    live(work)
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        for line in ("count", "/drops recall d1 0:20", "and now?", "and then?"):
+            assert (await agent.prompt(opened.session_id, [text(line)])).stop_reason == "end_turn"
     assert '<recalled id="d1" characters="0:20' in str(seen[2]["content"]) and "recalled" not in str(seen[3]["content"])
 
 
-def test_a_session_that_waits_continues_by_itself_in_the_editor(place: Stage) -> None:
+async def test_a_session_that_waits_continues_by_itself_in_the_editor(place: Stage) -> None:
     wait = calls(("wait_for", {"file": "ci.log", "event": "appears"}))
     place.script(lambda body: {"text": "It passed."} if "RESUME" in str(body["messages"][-1]["content"]) else wait)
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            assert (await agent.prompt(opened.session_id, [text("wait for CI")])).stop_reason == "end_turn"
-            told = len(editor.of(schema.UsageUpdate))
-            (place.folder / "ci.log").write_text("passed")
-            await editor.until(lambda: len(editor.of(schema.UsageUpdate)) > told)
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        assert (await agent.prompt(opened.session_id, [text("wait for CI")])).stop_reason == "end_turn"
+        told = len(editor.of(schema.UsageUpdate))
+        (place.folder / "ci.log").write_text("passed")
+        await editor.until(lambda: len(editor.of(schema.UsageUpdate)) > told)
     assert editor.said() == "It passed."
     assert {row["state"] for row in place.run("runs", "list", "--json").result["runs"]} <= {"done"}
 
 
-def test_while_a_turn_runs_a_command_that_reads_answers_and_one_that_waits_is_cancelled_with_it(place: Stage) -> None:
+async def test_while_a_turn_runs_a_command_that_reads_answers_and_one_that_waits_is_cancelled_with_it(
+    place: Stage,
+) -> None:
     place.script([calls(("bash", {"command": "echo begun; sleep 600"})), "Done."])
     editor = Editor()
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
-            await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
-            assert (await agent.prompt(opened.session_id, [text("/permissions")])).stop_reason == "end_turn"
-            assert "all" in editor.said() and not turn.done()
-            waits = asyncio.ensure_future(agent.prompt(opened.session_id, [text("/compact")]))
-            await asyncio.sleep(0.2)
-            await agent.cancel(opened.session_id)
-            assert [(await one).stop_reason for one in (turn, waits)] == ["cancelled", "cancelled"]
-            assert (await agent.prompt(opened.session_id, [text("go on")])).stop_reason == "end_turn"
-
-    live(work)
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+        await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
+        assert (await agent.prompt(opened.session_id, [text("/permissions")])).stop_reason == "end_turn"
+        assert "all" in editor.said() and not turn.done()
+        waits = asyncio.ensure_future(agent.prompt(opened.session_id, [text("/compact")]))
+        await asyncio.sleep(0.2)
+        await agent.cancel(opened.session_id)
+        assert [(await one).stop_reason for one in (turn, waits)] == ["cancelled", "cancelled"]
+        assert (await agent.prompt(opened.session_id, [text("go on")])).stop_reason == "end_turn"
     assert editor.said().endswith("Done.")
 
 
 @pytest.mark.matrix
-def test_a_key_that_the_provider_refuses_asks_the_editor_to_authenticate(place: Stage) -> None:
+async def test_a_key_that_the_provider_refuses_asks_the_editor_to_authenticate(place: Stage) -> None:
     place.script([{"fault": {"status": 401, "message": "wrong key"}}, {"fault": {"status": 400, "message": "no"}}])
 
-    async def work() -> None:
-        async with connected(place, Editor()) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            for code, kind in ((-32000, "auth"), (-32603, "provider")):
-                with pytest.raises(RequestError) as refused:
-                    await agent.prompt(opened.session_id, [text("go")])
-                assert (refused.value.code, (refused.value.data or {})["kind"]) == (code, kind), refused.value
-
-    live(work)
+    async with connected(place, Editor()) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        for code, kind in ((-32000, "auth"), (-32603, "provider")):
+            with pytest.raises(RequestError) as refused:
+                await agent.prompt(opened.session_id, [text("go")])
+            assert (refused.value.code, (refused.value.data or {})["kind"]) == (code, kind), refused.value
 
 
-def test_a_session_that_is_open_elsewhere_is_not_opened_twice(place: Stage) -> None:
+async def test_a_session_that_is_open_elsewhere_is_not_opened_twice(place: Stage) -> None:
     place.script(lambda body: {"text": "Done."})
     first, second = Editor(), Editor()
 
-    async def work() -> None:
-        async with connected(place, first) as (agent, _), connected(place, second) as (other, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await agent.prompt(opened.session_id, [text("hello")])
-            for open_again in (other.load_session, other.resume_session):
-                with pytest.raises(RequestError, match="open") as refused:
-                    await open_again(session_id=opened.session_id, cwd=str(place.folder), mcp_servers=[])
-                assert (refused.value.data or {})["hint"], "what to do instead"
-            asked = await asyncio.to_thread(place.ask, "-r", opened.session_id, "and here?")
-            assert asked.status != 0 and "Traceback" not in "\n".join(asked.told), asked
-            assert (await agent.prompt(opened.session_id, [text("still here?")])).stop_reason == "end_turn"
-            await agent.close_session(opened.session_id)
-            await other.load_session(str(place.folder), opened.session_id, mcp_servers=[])
-            assert second.said(schema.UserMessageChunk) == "hellostill here?"
-
-    live(work)
+    async with connected(place, first) as (agent, _), connected(place, second) as (other, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await agent.prompt(opened.session_id, [text("hello")])
+        for open_again in (other.load_session, other.resume_session):
+            with pytest.raises(RequestError, match="open") as refused:
+                await open_again(session_id=opened.session_id, cwd=str(place.folder), mcp_servers=[])
+            assert (refused.value.data or {})["hint"], "what to do instead"
+        asked = await asyncio.to_thread(place.ask, "-r", opened.session_id, "and here?")
+        assert asked.status != 0 and "Traceback" not in "\n".join(asked.told), asked
+        assert (await agent.prompt(opened.session_id, [text("still here?")])).stop_reason == "end_turn"
+        await agent.close_session(opened.session_id)
+        await other.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+        assert second.said(schema.UserMessageChunk) == "hellostill here?"
 
 
 def test_garbage_and_what_libraries_print_harm_no_message(place: Stage) -> None:

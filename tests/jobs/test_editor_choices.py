@@ -47,23 +47,22 @@ def level_of(editor: Editor) -> str:
     return str(editor.of(schema.CurrentModeUpdate)[-1].current_mode_id)
 
 
-def test_a_plan_is_carried_out_in_the_same_prompt_at_the_level_that_was_chosen(place: Stage, editor: Editor) -> None:
+async def test_a_plan_is_carried_out_in_the_same_prompt_at_the_level_that_was_chosen(
+    place: Stage, editor: Editor
+) -> None:
     place.script(planner)
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await agent.set_session_mode(mode_id="plan", session_id=opened.session_id)
-            editor.answer = "no"
-            assert (await agent.prompt(opened.session_id, [text("fix it")])).stop_reason == "end_turn"
-            assert editor.said() == PLAN and level_of(editor) == "plan", "the planning goes on"
-            editor.answer = "all"
-            assert (await agent.prompt(opened.session_id, [text("really?")])).stop_reason == "end_turn"
-            assert level_of(editor) == "plan", "no level that was not offered"
-            editor.answer = "edit"
-            assert (await agent.prompt(opened.session_id, [text("fix it now")])).stop_reason == "end_turn"
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await agent.set_session_mode(mode_id="plan", session_id=opened.session_id)
+        editor.answer = "no"
+        assert (await agent.prompt(opened.session_id, [text("fix it")])).stop_reason == "end_turn"
+        assert editor.said() == PLAN and level_of(editor) == "plan", "the planning goes on"
+        editor.answer = "all"
+        assert (await agent.prompt(opened.session_id, [text("really?")])).stop_reason == "end_turn"
+        assert level_of(editor) == "plan", "no level that was not offered"
+        editor.answer = "edit"
+        assert (await agent.prompt(opened.session_id, [text("fix it now")])).stop_reason == "end_turn"
     asked = [(call.title, keys[0], keys[-1]) for call, keys, _ in editor.questions]
     assert asked == [("Proceed with this plan?", "edit", "no")] * 3
     assert editor.said() == f"{PLAN * 3}Carried out." and "return 2" in (place.folder / "price.py").read_text()
@@ -73,41 +72,38 @@ def test_a_plan_is_carried_out_in_the_same_prompt_at_the_level_that_was_chosen(p
     assert {call.tool_call_id for call, _, _ in editor.questions} <= ended
 
 
-def test_a_question_after_a_plan_is_cancelled_withdrawn_and_left_alone(place: Stage, editor: Editor) -> None:
+async def test_a_question_after_a_plan_is_cancelled_withdrawn_and_left_alone(place: Stage, editor: Editor) -> None:
     place.script(planner)
     editor.hangs = True
     known: list[str] = []
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            known.append(opened.session_id)
-            await agent.set_session_mode(mode_id="plan", session_id=opened.session_id)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        known.append(opened.session_id)
+        await agent.set_session_mode(mode_id="plan", session_id=opened.session_id)
 
-            async def ask(count: int) -> asyncio.Future[Any]:
-                turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix it")]))
-                turn.add_done_callback(lambda task: task.cancelled() or task.exception())
-                await editor.until(lambda: len(editor.questions) == count)
-                return turn
+        async def ask(count: int) -> asyncio.Future[Any]:
+            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix it")]))
+            turn.add_done_callback(lambda task: task.cancelled() or task.exception())
+            await editor.until(lambda: len(editor.questions) == count)
+            return turn
 
-            turn = await ask(1)
-            await agent.cancel(opened.session_id)
-            assert (await turn).stop_reason == "cancelled"
-            turn = await ask(2)
-            assert (await agent.prompt(opened.session_id, [text("/context")])).stop_reason == "end_turn"
-            assert (await turn).stop_reason == "cancelled", "the person does something else"
-            turn = await ask(3)
-            await agent.set_config_option("level", opened.session_id, "ask")
-            assert (await turn).stop_reason == "cancelled"
-            await agent.set_config_option("level", opened.session_id, "plan")
-            turn = await ask(4)
-            await agent.close_session(opened.session_id)
-            await asyncio.wait_for(turn, 60)
-            await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
-            await agent.set_session_mode(mode_id="plan", session_id=opened.session_id)
-            await ask(5)  # and the editor leaves
-
-    live(work)
+        turn = await ask(1)
+        await agent.cancel(opened.session_id)
+        assert (await turn).stop_reason == "cancelled"
+        turn = await ask(2)
+        assert (await agent.prompt(opened.session_id, [text("/context")])).stop_reason == "end_turn"
+        assert (await turn).stop_reason == "cancelled", "the person does something else"
+        turn = await ask(3)
+        await agent.set_config_option("level", opened.session_id, "ask")
+        assert (await turn).stop_reason == "cancelled"
+        await agent.set_config_option("level", opened.session_id, "plan")
+        turn = await ask(4)
+        await agent.close_session(opened.session_id)
+        await asyncio.wait_for(turn, 60)
+        await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+        await agent.set_session_mode(mode_id="plan", session_id=opened.session_id)
+        await ask(5)  # and the editor leaves
     assert "return 1" in (place.folder / "price.py").read_text()
     assert place.run("sessions", "show", known[0], "--json").status == 0
 
@@ -142,7 +138,7 @@ def test_a_command_lets_the_person_choose_and_a_cancel_chooses_nothing(place: St
     assert "Using openai/gpt-4o." in editor.said()
 
 
-def test_a_running_turn_is_steered_and_an_idle_session_wants_a_prompt(place: Stage, editor: Editor) -> None:
+async def test_a_running_turn_is_steered_and_an_idle_session_wants_a_prompt(place: Stage, editor: Editor) -> None:
     seen: list[Any] = []
     steps = iter([calls(("bash", {"command": "echo begun; until test -e go; do sleep 0.1; done"})), {"text": "Done."}])
 
@@ -152,26 +148,23 @@ def test_a_running_turn_is_steered_and_an_idle_session_wants_a_prompt(place: Sta
 
     place.script(model)
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
 
-            async def steer(words: str) -> Any:
-                prompt = [text(words).model_dump(by_alias=True, exclude_none=True)]
-                return await agent.ext_method("session/steering", {"sessionId": opened.session_id, "prompt": prompt})
+        async def steer(words: str) -> Any:
+            prompt = [text(words).model_dump(by_alias=True, exclude_none=True)]
+            return await agent.ext_method("session/steering", {"sessionId": opened.session_id, "prompt": prompt})
 
-            assert (await steer("hello"))["outcome"] == "promptRequired"
-            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
-            await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
-            assert (await steer("use the other name"))["outcome"] == "injected"
-            assert (await steer("/context"))["outcome"] == "promptRequired"
-            (place.folder / "go").write_text("")
-            assert (await turn).stop_reason == "end_turn"
-            assert "use the other name" in str(seen[1][-1]["content"]) and editor.said() == "Done."
-            with pytest.raises(RequestError):
-                await agent.ext_method("session/dance", {})
-            editor.updates.clear()
-            await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
-            assert editor.said(schema.UserMessageChunk) == "gouse the other name"
-
-    live(work)
+        assert (await steer("hello"))["outcome"] == "promptRequired"
+        turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+        await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
+        assert (await steer("use the other name"))["outcome"] == "injected"
+        assert (await steer("/context"))["outcome"] == "promptRequired"
+        (place.folder / "go").write_text("")
+        assert (await turn).stop_reason == "end_turn"
+        assert "use the other name" in str(seen[1][-1]["content"]) and editor.said() == "Done."
+        with pytest.raises(RequestError):
+            await agent.ext_method("session/dance", {})
+        editor.updates.clear()
+        await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+        assert editor.said(schema.UserMessageChunk) == "gouse the other name"

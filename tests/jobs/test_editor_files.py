@@ -126,22 +126,19 @@ def test_a_text_that_the_editor_has_not_read_again_is_not_taken_for_unsaved(plac
     assert (place.folder / "other.py").read_text() == "other = 8\n", "never read before the command"
 
 
-def test_a_text_that_is_older_than_a_stopped_command_is_not_taken_for_unsaved(place: Stage) -> None:
+async def test_a_text_that_is_older_than_a_stopped_command_is_not_taken_for_unsaved(place: Stage) -> None:
     editor, path = Typing(), place.folder / "price.py"
     editor.texts[str(path)] = DISK
     change = {"command": "sed -i s/1/7/ price.py; printf 'changed %s\\n' it; sleep 600"}
     place.script([calls(("bash", change)), calls(READ), "Done."])
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
-            await editor.until(lambda: "changed it" in str(editor.updates))
-            await agent.cancel(opened.session_id)
-            await turn
-            await agent.prompt(opened.session_id, [text("again")])
-
-    live(work)
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+        await editor.until(lambda: "changed it" in str(editor.updates))
+        await agent.cancel(opened.session_id)
+        await turn
+        await agent.prompt(opened.session_id, [text("again")])
     told = [one.raw_output["text"] for one in editor.of(schema.ToolCallProgress) if one.status]
     assert "return 7" in told[-1], told
 
@@ -165,36 +162,30 @@ def test_a_search_stays_on_the_disk_and_names_the_files_with_other_text(place: S
     assert [line in one for one in told] == [True, False, True], told
 
 
-def test_an_undo_keeps_what_was_typed_after_an_edit(place: Stage) -> None:
+async def test_an_undo_keeps_what_was_typed_after_an_edit(place: Stage) -> None:
     editor, path = Typing(), place.folder / "price.py"
     editor.texts[str(path)] = TYPED
     place.script([calls(EDIT), "Done."])
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await agent.prompt(opened.session_id, [text("go")])
-            assert path.read_text() == EDITED
-            editor.texts[str(path)] = f"{EDITED}\n\n\n\n\nlater = 1\n"
-            await agent.prompt(opened.session_id, [text("/undo")])
-
-    live(work)
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await agent.prompt(opened.session_id, [text("go")])
+        assert path.read_text() == EDITED
+        editor.texts[str(path)] = f"{EDITED}\n\n\n\n\nlater = 1\n"
+        await agent.prompt(opened.session_id, [text("/undo")])
     assert "later = 1" in path.read_text() and editor.texts[str(path)] == path.read_text()
 
 
-def test_what_the_person_takes_back_in_the_editor_is_unsaved_text_again(place: Stage) -> None:
+async def test_what_the_person_takes_back_in_the_editor_is_unsaved_text_again(place: Stage) -> None:
     editor, path = Typing(), place.folder / "price.py"
     place.script([calls(READ), calls(EDIT), "Done.", calls(READ), calls(EDIT), "Done."])
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await agent.prompt(opened.session_id, [text("go")])
-            assert "return 2" in path.read_text()
-            editor.texts[str(path)] = DISK
-            await agent.prompt(opened.session_id, [text("again")])
-
-    live(work)
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await agent.prompt(opened.session_id, [text("go")])
+        assert "return 2" in path.read_text()
+        editor.texts[str(path)] = DISK
+        await agent.prompt(opened.session_id, [text("again")])
     told = [one.raw_output["text"] for one in editor.of(schema.ToolCallProgress) if one.status]
     assert told[2] == DISK and "return 2" in path.read_text(), told
 
@@ -291,7 +282,7 @@ def test_an_edit_says_that_the_editor_formatted_the_file_as_it_saved(place: Stag
     assert "return 3.0" in path.read_text()
 
 
-def test_an_editor_that_leaves_while_it_is_asked_ends_the_program(place: Stage) -> None:
+async def test_an_editor_that_leaves_while_it_is_asked_ends_the_program(place: Stage) -> None:
     class Leaving(Typing):
         async def read_text_file(self, session_id: str, path: str, **kwargs: Any) -> Any:
             self.asked.append(path)
@@ -301,14 +292,11 @@ def test_an_editor_that_leaves_while_it_is_asked_ends_the_program(place: Stage) 
     editor = Leaving()
     place.script([calls(READ), "Done."])
 
-    async def work() -> None:
-        async with connected(place, editor) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
-            turn.add_done_callback(lambda task: task.cancelled() or task.exception())
-            await editor.until(lambda: bool(editor.asked))
-
-    live(work)
+    async with connected(place, editor) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+        turn.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await editor.until(lambda: bool(editor.asked))
     assert place.run("sessions", "list", "--json").result["sessions"]
 
 
@@ -323,7 +311,7 @@ def test_a_job_beside_the_turn_keeps_the_editor_from_being_asked(place: Stage) -
 
 
 @pytest.mark.parametrize("runs_job", [False, True])
-def test_a_worker_reads_the_text_of_the_editor_too_unless_it_runs_a_job(place: Stage, runs_job: bool) -> None:
+async def test_a_worker_reads_the_text_of_the_editor_too_unless_it_runs_a_job(place: Stage, runs_job: bool) -> None:
     editor = Typing()
     steps = [calls(("bash", {"command": "sleep 600", "background": True}))] * runs_job + [calls(READ)]
     editor.texts[str(place.folder / "price.py")] = TYPED
@@ -338,31 +326,25 @@ def test_a_worker_reads_the_text_of_the_editor_too_unless_it_runs_a_job(place: S
 
     place.script(model)
 
-    async def work() -> None:
-        async with connected(place, editor, "--allow", "all") as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await agent.prompt(opened.session_id, [text("go")])
-
-    live(work)
+    async with connected(place, editor, "--allow", "all") as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await agent.prompt(opened.session_id, [text("go")])
     told = "".join(str(one.raw_output) for one in editor.of(schema.ToolCallProgress))
     assert "return 1" in told and ("# typed" in told) is not runs_job, editor.said()
 
 
-def test_images_of_the_person_are_there_when_a_session_is_loaded(place: Stage) -> None:
+async def test_images_of_the_person_are_there_when_a_session_is_loaded(place: Stage) -> None:
     place.script(["A dot.", "Again."])
     first, second = Editor(), Editor()
     data = base64.b64encode(png()).decode()
     image = schema.ImageContentBlock(type="image", mime_type="image/png", data=data)
 
-    async def work() -> None:
-        async with connected(place, first) as (agent, _):
-            opened = await agent.new_session(str(place.folder), mcp_servers=[])
-            await agent.prompt(opened.session_id, [text("What is this?"), image])
-            await agent.prompt(opened.session_id, [image])
-        async with connected(place, second) as (agent, _):
-            await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
-
-    live(work)
+    async with connected(place, first) as (agent, _):
+        opened = await agent.new_session(str(place.folder), mcp_servers=[])
+        await agent.prompt(opened.session_id, [text("What is this?"), image])
+        await agent.prompt(opened.session_id, [image])
+    async with connected(place, second) as (agent, _):
+        await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
     chunks = [one.content for one in second.of(schema.UserMessageChunk)]
     assert [one.type for one in chunks] == ["text", "image", "image"], chunks
     assert {(one.mime_type, one.data) for one in chunks[1:]} == {("image/png", data)}

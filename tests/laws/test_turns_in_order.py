@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from laws.world import World, outcome, run_checked, say
+from laws.world import checked, outcome, say
 from search import sample
 
 from nexus_cli.core.entry import Entry, Kind
@@ -35,14 +35,12 @@ def said(entries: list[Entry]) -> list[tuple[Kind, str]]:
 
 
 @pytest.mark.matrix
-def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
-    async def live(around: World, session: Session) -> None:
+async def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
+    async with checked(place, [CALL, "a", "b", "c"]) as (_around, session, entries):
         turns = await asyncio.gather(*(say(session, words) for words in ("FIRST", "SECOND", "THIRD")))
         ends = [outcome(events) for events in turns]
         assert [(end.ok, end.text, end.steps) for end in ends] == [(True, "a", 2), (True, "b", 1), (True, "c", 1)]
         assert not session.busy
-
-    _, entries = run_checked(place, [CALL, "a", "b", "c"], live)
     kinds = [Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.ASSISTANT, *[Kind.USER, Kind.ASSISTANT] * 2]
     assert [entry.kind for entry in entries] == kinds
     assert "finished" in entries[2].message.content
@@ -51,8 +49,8 @@ def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("act", sample([compaction(""), undo_compaction, reflection(lambda words: None)], 3))
-def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
-    async def live(around: World, session: Session) -> None:
+async def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
+    async with checked(place, [CALL, "a", "b", "c"]) as (_around, session, entries):
         turn = await began(session, "FIRST", ToolCallEvent)
         ended: list[str] = []
         try:
@@ -63,15 +61,13 @@ def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
         assert all("finished" not in text and text for text in ended)
         end = outcome(await turn)
         assert (end.ok, end.text, end.steps) == (True, "a", 2)
-
-    _, entries = run_checked(place, [CALL, "a", "b", "c"], live)
     assert [entry.kind for entry in entries] == [Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.ASSISTANT]
     assert "finished" in entries[2].message.content
 
 
 @pytest.mark.matrix
-def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_then(place: Path) -> None:
-    async def live(around: World, session: Session) -> None:
+async def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_then(place: Path) -> None:
+    async with checked(place, [SLEEPS, "b"]) as (_around, session, entries):
         first = await began(session, "FIRST", ToolCallEvent)
         second = asyncio.create_task(say(session, "SECOND"))
         await asyncio.sleep(0)
@@ -79,14 +75,13 @@ def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_
         session.cancel("person")
         assert outcome(await first).finish == "aborted"
         assert outcome(await second).ok
-
-    words = [text for kind, text in said(run_checked(place, [SLEEPS, "b"], live)[1]) if kind in (Kind.USER, Kind.STEER)]
+    words = [text for kind, text in said(entries) if kind in (Kind.USER, Kind.STEER)]
     assert words == ["FIRST", "and this", "SECOND"]
 
 
 @pytest.mark.matrix
-def test_a_turn_that_is_left_while_it_waits_leaves_no_trace_and_holds_nobody_up(place: Path) -> None:
-    async def live(around: World, session: Session) -> None:
+async def test_a_turn_that_is_left_while_it_waits_leaves_no_trace_and_holds_nobody_up(place: Path) -> None:
+    async with checked(place, [CALL, "a", "b"]) as (_around, session, entries):
         first = await began(session, "FIRST", StepStart)
         second = asyncio.create_task(say(session, "SECOND"))
         third = asyncio.create_task(say(session, "THIRD"))
@@ -95,12 +90,11 @@ def test_a_turn_that_is_left_while_it_waits_leaves_no_trace_and_holds_nobody_up(
         with pytest.raises(asyncio.CancelledError):
             await second
         assert outcome(await first).text == "a" and outcome(await third).text == "b"
+    assert [text for _, text in said(entries)][-2:] == ["THIRD", "b"]
 
-    assert [text for _, text in said(run_checked(place, [CALL, "a", "b"], live)[1])][-2:] == ["THIRD", "b"]
 
-
-def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
-    async def live(around: World, session: Session) -> None:
+async def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
+    async with checked(place, [SLEEPS]) as (_around, session, entries):
         first = await began(session, "FIRST", ToolCallEvent)
         second = asyncio.create_task(say(session, "SECOND"))
         await asyncio.sleep(0)
@@ -109,28 +103,23 @@ def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
             ended = outcome(await turn)
             assert ended.finish == "aborted"
         assert (ended.text, ended.steps) == ("", 0)
-
-    assert [entry.kind for entry in run_checked(place, [SLEEPS], live)[1]] == [Kind.USER, Kind.ASSISTANT, Kind.TOOL]
-
-
-@pytest.mark.matrix
-def test_a_turn_asked_for_by_who_reads_another_one_is_no_deadlock(place: Path) -> None:
-    async def live(around: World, session: Session) -> None:
-        async with aclosing(session.run("FIRST")) as events:
-            async for event in events:
-                if isinstance(event, StepStart):
-                    assert outcome(await say(session, "SECOND")).text == "b"
-                if isinstance(event, TurnEnd):
-                    assert event.outcome.text == "a"
-
-    assert [text for _, text in said(run_checked(place, ["a", "b"], live)[1])] == ["FIRST", "a", "SECOND", "b"]
+    assert [entry.kind for entry in entries] == [Kind.USER, Kind.ASSISTANT, Kind.TOOL]
 
 
 @pytest.mark.matrix
-def test_each_turn_keeps_its_own_drops(place: Path) -> None:
-    async def live(around: World, session: Session) -> None:
+async def test_a_turn_asked_for_by_who_reads_another_one_is_no_deadlock(place: Path) -> None:
+    async with checked(place, ["a", "b"]) as (_around, session, entries), aclosing(session.run("FIRST")) as events:
+        async for event in events:
+            if isinstance(event, StepStart):
+                assert outcome(await say(session, "SECOND")).text == "b"
+            if isinstance(event, TurnEnd):
+                assert event.outcome.text == "a"
+    assert [text for _, text in said(entries)] == ["FIRST", "a", "SECOND", "b"]
+
+
+@pytest.mark.matrix
+async def test_each_turn_keeps_its_own_drops(place: Path) -> None:
+    async with checked(place, ["a", "b"]) as (_around, session, _entries):
         turns = await asyncio.gather(say(session, "FIRST " + "word " * 40_000), say(session, "SECOND"))
         first, second = (session.result(outcome(events))["drops"] for events in turns)
         assert [drop["cause"] for drop in first] == ["input_cap"] and second == []
-
-    run_checked(place, ["a", "b"], live)

@@ -6,11 +6,10 @@ random person does is `laws.play`, what must hold afterwards is `laws.check`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
@@ -172,25 +171,20 @@ def the_ledger(folder: Path | None = None) -> Iterator[Ledger]:
         ledger.close()
 
 
-def run_checked(
-    place: Path, steps: list[Any], live: Callable[[World, Session], Awaitable[None]], **more: Any
-) -> tuple[World, list[Entry]]:
-    """Run `live` in a session over scripted `steps`, check every law; return the world and the entries."""
+@asynccontextmanager
+async def checked(place: Path, steps: list[Any], **more: Any) -> AsyncIterator[tuple[World, Session, list[Entry]]]:
+    """A session over scripted `steps`; afterwards every law is checked, and the list has the entries."""
+    entries: list[Entry] = []
     with world(place, steps, **more) as around:
-
-        async def play() -> str:
-            session = around.open()
-            try:
-                await live(around, session)
-            finally:
-                await session.aclose()
-            return session.id
-
-        session = asyncio.run(play())
+        session = around.open()
+        try:
+            yield around, session, entries
+        finally:
+            await session.aclose()
         with the_ledger() as ledger:
-            assert_laws(ledger, session, around.server.requests)
-            main = ledger.session(session).main_lane
-            return around, list(on(ledger, main).read(1, on(ledger, main).last_id()))
+            assert_laws(ledger, session.id, around.server.requests)
+            main = on(ledger, ledger.session(session.id).main_lane)
+            entries += main.read(1, main.last_id())
 
 
 def now() -> datetime:

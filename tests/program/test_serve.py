@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from program.stage import Stage, calls, end, stage, until
 from programs import need
-from search import sample
 
 from nexus_cli.client import CallError, Client
 
@@ -186,25 +185,6 @@ def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
         again = place.run("serve", "--port", port)
         assert again.status == 2 and f"port {port}" in again.told[-1] and again.stdout == b""
         assert Path(printed["token_file"]).exists(), "the second one took nothing away from the first"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    sample(
-        [
-            (("--host", "a..b"),),
-            (("--port", "70000"),),
-            (("--port", "x"),),
-            (("--socket", ""),),
-            (("--socket", "s", "--port", "1"),),
-            (("--allow", "plan"),),
-        ],
-        4,
-    ),
-)
-def test_wrong_options_are_one_line(place: Stage, arguments: tuple[str, ...]) -> None:
-    done = place.run("serve", *arguments)
-    assert done.status == 2 and len(done.told) == 1 and done.stdout == b""
 
 
 @pytest.mark.matrix

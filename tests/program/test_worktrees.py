@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from program.stage import Done, Stage, calls, clean, end, stage, until
-from search import sample
 from worktrees.repository import git, make_project
 
 EDIT = ("edit_file", {"path": "app.py", "edits": [{"old": "line 3\n", "new": "line three\n"}]})
@@ -193,24 +192,6 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
         assert refused.status == 2 and f"nexus trust {place.folder}" in refused.told[-1]
     assert place.run("trust").status == 0
     assert place.run("trust", "--json", cwd=folder).result["state"] == "trusted"
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    sample(
-        [
-            (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"),
-            (("ask", "-w", "-x", "hi"), "no worktree '-x'"),
-            (("worktree", "apply", "../.."), "no worktree"),
-            (("worktree", "remove", "x" * 99), "more than 60"),
-        ],
-        3,
-    ),
-)
-def test_wrong_names_are_one_line_and_exit_status_2(place: Stage, arguments: tuple[str, ...], why: str) -> None:
-    done = place.run(*arguments)
-    assert (done.status, done.stdout, len(done.told)) == (2, b"", 1) and why in done.told[0], done
 
 
 @pytest.mark.matrix

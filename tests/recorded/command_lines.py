@@ -357,6 +357,112 @@ ledger copy nowhere.db
 ledger copy HOME/nowhere.db HOME/copy.db
 ledger share . somebody
 ledger unshare . somebody
+exec hi
+-p hi
+ask --yolo hi
+ask --permission-mode plan hi
+ask --max-turns 3 hi
+ask --session x hi
+ask --last hi
+map --session x hi
+map --last hi
+serve --yolo
+acp --yolo
+ask --tools read hi
+ask --disallowedTools Bash hi
+ask -o out.txt hi
+--list-models
+diff -o out.txt
+serve --permission-mode plan
+fork x
+clear
+ask --max-steps 0 hi
+ask --max-cost 0 hi
+ask --timeout nan hi
+ask --timeout inf hi
+ask --max-cost 1e400 hi
+ask --model
+ask -c -r 01 hi
+ask --json --stream-json hi
+ask --no-save --require-save hi
+ask ''
+-m x context
+-m x doctor
+-c sessions list
+-C . context
+context -C .
+config get limits
+ask --recipe '' hi
+ask -f '' hi
+sessions rename '' x
+map 'sum up' a.py ''
+pin 'x y'
+sessions list --limit 10000000000000000000000000000000000000000
+timeline --session ''
+timeline --last x
+timeline --space ''
+timeline --space a --run 1
+timeline --as Husam
+memory accept ''
+memory forget ' '
+memory forget all
+memory add ' '
+memory add user
+memory add --slot usr x
+memory search ' '
+rules add 'allow bsh(x)'
+rules add 'allow bash(npm:*)'
+rules add 'bash(x)'
+rules add allow
+config set limits.max_steps
+config set limits.max_steps 3 --unset
+config set rules.allow '["bash(make *)", "(("]'
+config set 'rules."~/src".deny' 'read_file('
+config set 'alias."x' openai/y
+config set 'models.'"'"'foo.window' 5000
+ask --effort silly hi
+config set effort silly
+space create xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+space create 'a space' --member a@b
+space create B --allow edit
+space create B --agent Ana --allow more
+space create B --agent Ana --max-cost -1
+space create B --agent Ana --recipe nope
+space create B --agent Husam
+space read Shp
+space read hop
+space post Shop ' '
+space post Shop
+space join Shop --agent
+space join Shop --as Husam --agent
+skill use relaese
+skill use ''
+skill use ../../etc/passwd
+schedule add x --cron '0 0 31 2 *'
+schedule add x --in 1h --missed twice
+schedule add x --in 1h --name plan-7
+schedule add x --in 1h --recipe nope
+schedule add x --in 1h -C /nowhere
+schedule add x --in 1h --max-cost -1
+schedule add ' ' --in 1h
+schedule add x --in 1h --name Daily
+schedule run 99
+schedule resume ''
+serve --host a..b
+serve --port 70000
+serve --socket ''
+serve --socket s --port 1
+ask -w a/b hi
+ask -w -x hi
+worktree apply ../..
+worktree remove xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+drops show d1 --session prices --range 5
+drops show d1 --session prices --range a:b
+drops show d1 --session prices --range 20:10
+context --recipe ask --step 1
+sessions search ' '
+sessions search x --limit 0
+sessions export prices --output no/such/file.md
 """
 """What is wrong, beside `tests/program/mistakes.txt`; nothing of it changes anything."""
 
@@ -384,6 +490,10 @@ memory forget m1
 memory search make
 memory list
 memory nonsense
+memory accept
+memory forget
+memory add
+memory consolidate
 pin keep this
 pin 1
 pin
@@ -402,6 +512,11 @@ resume --all
 resume tea
 resume other
 resume nothing at all
+rewind 0
+rewind -1
+rewind 2 nothing
+rewind both both
+rewind 99 both
 rewind 1
 rewind 1 files
 rewind 1 both
@@ -416,6 +531,7 @@ effort ultra
 key list
 login openai
 login nowhere
+login GitHub-Copilot
 logout openai
 logout nowhere
 model small
@@ -453,6 +569,8 @@ goal done 1
 goal drop 1
 goal clear
 goal sell tea --until true
+goal build it --until 'make all
+goal build it --until "make all
 init 200 be brief
 jobs list
 jobs 1
@@ -476,6 +594,10 @@ space read Shop
 space post Shop it rains
 space enter Shop
 space read nowhere
+space read
+space read Shop and more
+space post Shop
+space shout
 undo 1
 undo 99
 undo nowhere.txt
@@ -487,6 +609,7 @@ help all
 help nowhere
 status tools
 cost more
+plugin remove hookify
 """
 """Slash commands with arguments; each is also run without, and explained by `/help`.
 

@@ -14,7 +14,7 @@ from conversation.planned import Conversation
 from ledger.conftest import fail_writes
 from search import sample
 from session.played import MODEL, Played
-from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, live, living, noted, turn
+from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, noted, turn
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.compaction.work_log import READ_AT_ONCE
@@ -176,29 +176,26 @@ def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(tmp_pat
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("is_resumed", sample([True, False], 2))
-def test_a_session_whose_ledger_has_lost_its_past_is_compacted(
+async def test_a_session_whose_ledger_has_lost_its_past_is_compacted(
     is_resumed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The earlier summary is summarized again: the messages behind it cannot be read."""
     compacted = partial(compaction, "")
 
-    async def work() -> None:
-        async with living(tmp_path, Summariser(), *["go on"] * 6) as session:
-            assert ended(await done(session, compacted())).ok
-            name = session.id
-            if is_resumed:
-                await session.aclose()
-            async with living(tmp_path, Summariser(), again=name) if is_resumed else nullcontext(session) as again:
-                assert again.ledger is not None
-                monkeypatch.setattr(memory_copy, "copy_session", lose)
-                fail_writes(again.ledger)
-                assert "is kept in memory only" in noted(await turn(again, "go on"))
-                for _ in range(4):
-                    await turn(again, "go on")
-                last = ended(await done(again, compacted()))
-                assert last.ok and last.kept is not None and last.kept["source"] == "window", last.why
-
     def lose(*_: Any) -> None:
         raise NexusError("ledger", "it is damaged", "")
 
-    live(work())
+    async with living(tmp_path, Summariser(), *["go on"] * 6) as session:
+        assert ended(await done(session, compacted())).ok
+        name = session.id
+        if is_resumed:
+            await session.aclose()
+        async with living(tmp_path, Summariser(), again=name) if is_resumed else nullcontext(session) as again:
+            assert again.ledger is not None
+            monkeypatch.setattr(memory_copy, "copy_session", lose)
+            fail_writes(again.ledger)
+            assert "is kept in memory only" in noted(await turn(again, "go on"))
+            for _ in range(4):
+                await turn(again, "go on")
+            last = ended(await done(again, compacted()))
+            assert last.ok and last.kept is not None and last.kept["source"] == "window", last.why

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ledger.conftest import on
 from session.played import the_ledger
-from session.summed import Summariser, done, ended, live, living, turn
+from session.summed import Summariser, done, ended, living, turn
 
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.memo_kinds import COMPACTION, REWRITE, UNDONE_COMPACTION
@@ -40,7 +40,9 @@ def missing(ledger: Ledger) -> list[tuple[int, set[str]]]:
 
 
 @pytest.mark.matrix
-def test_at_no_commit_is_there_an_epoch_without_its_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_no_commit_is_there_an_epoch_without_its_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, seen, looking = database.commit, [0], False
     lacking: list[tuple[int, set[str]]] = []
 
@@ -54,17 +56,14 @@ def test_at_no_commit_is_there_an_epoch_without_its_notes(tmp_path: Path, monkey
             lacking.extend(missing(ledger))
         looking = False
 
-    async def run() -> None:
-        async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
-            seen[0] = 1
-            assert ended(await session.compact()).ok
-            await done(session, undo_compaction)
-            session.reload()
-            (tmp_path / "NEXUS.md").write_text("Say moin.\n")
-            await turn(session, "and now")
-
     monkeypatch.setattr(database, "commit", commit)
-    live(run())
+    async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
+        seen[0] = 1
+        assert ended(await session.compact()).ok
+        await done(session, undo_compaction)
+        session.reload()
+        (tmp_path / "NEXUS.md").write_text("Say moin.\n")
+        await turn(session, "and now")
     assert lacking == []
     with the_ledger() as ledger:
         lane = ledger.session(ledger.sessions()[0].id).main_lane
@@ -73,7 +72,7 @@ def test_at_no_commit_is_there_an_epoch_without_its_notes(tmp_path: Path, monkey
 
 
 @pytest.mark.matrix
-def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     epochs: list[set[str]] = []
     begin = LaneLog.begin_epoch
 
@@ -85,32 +84,26 @@ def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: 
     def nothing(request: Request) -> str:
         return ""
 
-    async def run() -> None:
-        words = (f"TURN{number} make a list" for number in range(4))
-        long = Summariser(nothing, lambda request: "listed " * 2000)
-        async with living(tmp_path, long, *words, window=12_000):
-            pass
-
     monkeypatch.setattr(LaneLog, "begin_epoch", begun)
-    live(run())
+    words = (f"TURN{number} make a list" for number in range(4))
+    long = Summariser(nothing, lambda request: "listed " * 2000)
+    async with living(tmp_path, long, *words, window=12_000):
+        pass
     assert epochs and all(kinds == {REWRITE} for kinds in epochs)
 
 
 @pytest.mark.matrix
-def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
+async def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with living(tmp_path, Summariser(), "TURN0 make a list", "TURN1 make a list") as session:
-            lane = session.context.conversation
-            before = (lane.epoch.id, lane.items, lane.counted, lane.last_sent)
+    async with living(tmp_path, Summariser(), "TURN0 make a list", "TURN1 make a list") as session:
+        lane = session.context.conversation
+        before = (lane.epoch.id, lane.items, lane.counted, lane.last_sent)
 
-            def failing(*_: Any) -> None:
-                raise UsageError("not today", "a test")
+        def failing(*_: Any) -> None:
+            raise UsageError("not today", "a test")
 
-            monkeypatch.setattr(lane.log, "begin_epoch", failing)
-            with pytest.raises(NexusError, match="not today"):
-                lane.rewrite(lane.items[-2:], "truncation", ())
-            assert (lane.epoch.id, lane.items, lane.counted, lane.last_sent) == before
-
-    live(run())
+        monkeypatch.setattr(lane.log, "begin_epoch", failing)
+        with pytest.raises(NexusError, match="not today"):
+            lane.rewrite(lane.items[-2:], "truncation", ())
+        assert (lane.epoch.id, lane.items, lane.counted, lane.last_sent) == before

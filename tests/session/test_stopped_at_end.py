@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from session.played import Answer, Played, opened, say
-from session.summed import asks_for_summary, live, living, turn
+from session.summed import asks_for_summary, living, turn
 
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.core.event import TurnEnd
@@ -86,7 +86,7 @@ class AwayForSummaries(Played):
 
 
 @pytest.mark.matrix
-def test_the_time_limit_names_no_failure_of_a_request_before_the_last(tmp_path: Path) -> None:
+async def test_the_time_limit_names_no_failure_of_a_request_before_the_last(tmp_path: Path) -> None:
     numbers = count(1)
 
     def work(request: Request) -> Answer:
@@ -95,11 +95,8 @@ def test_the_time_limit_names_no_failure_of_a_request_before_the_last(tmp_path: 
 
     provider = AwayForSummaries(work)
 
-    async def list_numbers() -> None:
-        compact = CompactSettings(seconds=0.05)
-        async with living(tmp_path, None, window=24_000, compact=compact, provider=provider) as provider.session:
-            end = (await turn(provider.session, "list"))[-1]
-        assert isinstance(end, TurnEnd) and end.outcome.error and provider.summaries
-        assert end.outcome.error["message"] == "limit timeout reached: the turn took longer than 0.0 s"
-
-    live(list_numbers())
+    compact = CompactSettings(seconds=0.05)
+    async with living(tmp_path, None, window=24_000, compact=compact, provider=provider) as provider.session:
+        end = (await turn(provider.session, "list"))[-1]
+    assert isinstance(end, TurnEnd) and end.outcome.error and provider.summaries
+    assert end.outcome.error["message"] == "limit timeout reached: the turn took longer than 0.0 s"

@@ -112,7 +112,7 @@ def test_what_is_sticky_stands_in_every_request_over_every_rewrite(way: str, tmp
 
 
 @pytest.mark.matrix
-def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path: Path) -> None:
+async def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path: Path) -> None:
     """Each reply leaves a notice for the next request."""
     work, sessions, number = steps(8), list[Session](), 0
 
@@ -124,16 +124,12 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
 
     provider = Played(Summariser(work=noting))
 
-    async def run() -> str:
-        async with living(tmp_path, None, provider=provider, window=WINDOW) as session:
-            sessions.append(session)
-            await turn(session, "TURN0 make a list, every answer")
-            return session.id
-
-    session = live(run())
+    async with living(tmp_path, None, provider=provider, window=WINDOW) as session:
+        sessions.append(session)
+        await turn(session, "TURN0 make a list, every answer")
     for before, text in enumerate(sent(provider)):
         assert not before or text.count(f"{NOTICE} {before:02}") == 1
-    with looked_at(session) as (ledger, lane):
+    with looked_at(session.id) as (ledger, lane):
         assert on(ledger, lane).epoch(1).cause == "compaction"
         plan, *_ = (memo.value for memo in on(ledger, lane).memos(PLAN) if memo.value["epoch"] == 1)
         assert "notices" in {one["id"] for one in plan["sections"]}
