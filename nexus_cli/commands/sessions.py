@@ -383,20 +383,16 @@ async def resume_session(
     words: Annotated[str, Argument("[ID|WORDS]", "Which session.")] = "",
     everywhere: Annotated[bool, Option(None, "Choose from the sessions of all folders.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all active and waiting sessions and runs.")] = False,
-    stop: Annotated[str, Option("ID", "Stop the session or run with this id.", permits=True)] = "",
 ) -> Report[Listed | ActReport]:
     """Resume another session.
 
     ID is an id, its start or end, or a name. nexus searches for WORDS in titles, then in messages. Without an argument,
     choose from the sessions of this folder; with --all, from all sessions, including runs of `nexus ask`. The
-    conversation is shown again. --running lists active and waiting sessions of all terminals; --stop ID stops one of
-    them.
+    conversation is shown again. --running lists active and waiting sessions of all terminals.
     """
     source = SessionSource(context)
     if running:
         return await asyncio.to_thread(build_list, source, running=True)
-    if stop:
-        return await asyncio.to_thread(stop_session, source, stop, yes=True)
     if words:
         chosen = await _find_session(context, source, words)
     else:

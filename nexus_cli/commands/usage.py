@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,7 +24,7 @@ from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sess
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable, aligns
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import dollars, list_components, number, plural, share
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
@@ -196,8 +195,6 @@ def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) 
 
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
-BAR, WITH_BARS, WIDE = 20, 80, 1000
-"""Cells of a bar, the least width for it, and a width that only a pipe has."""
 DAYS, PROJECTS = 30, 20
 """Most days and projects that are listed."""
 IMPORTED_TOKENS = ("input", "output", "cache_read", "cache_write")
@@ -321,7 +318,7 @@ def _sum_totals(totals: Sequence[UsageTotal]) -> JsonObject:
     return {"sessions": len({usage_total.session for usage_total in totals}), **to_json_value(total)}
 
 
-def usage_text(value: JsonObject, width: int) -> Blocks:
+def usage_text(value: JsonObject) -> Blocks:
     """Show the usage of all sessions by day, model and project."""
     total, since = value["total"], value["since"] or ""
     imported = (
@@ -334,13 +331,13 @@ def usage_text(value: JsonObject, width: int) -> Blocks:
         yield from [none, *imported]
         return
     yield from usage_lines(total, f"{count_requests(total)} in {plural(total['sessions'], 'session')}")
-    if value.get("by"):
-        yield _sums_by(value, width)
+    if by := value.get("by"):
+        yield usage_table(by, [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]])
         yield from imported
         return
     days = value["days"]
     listed_days = days if since else days[-DAYS:]
-    yield usage_table("day", _with_bars(listed_days) if width >= WITH_BARS and len(listed_days) > 1 else listed_days)
+    yield usage_table("day", listed_days)
     if len(days) > len(listed_days):
         earlier = plural(len(days) - len(listed_days), "earlier day")
         yield Paragraph(f"{earlier} not listed: --since {days[0]['day']} lists all", "  ")
@@ -351,32 +348,6 @@ def usage_text(value: JsonObject, width: int) -> Blocks:
         yield Paragraph(f"{plural(hidden, 'project')} with less usage not listed: `nexus usage --json` lists all", "  ")
     yield from price_hint(value["models"])
     yield from imported
-
-
-def _sums_by(value: JsonObject, width: int) -> TitledTable:
-    """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
-    by = value["by"]
-    rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
-    table = usage_table(by, rows)
-    if WITH_BARS <= width < WIDE and len(rows) > 1:
-        for longest in (BAR, BAR // 2, BAR // 4):
-            drawn = [{**row, "bar": bar.ljust(longest)} for row, bar in zip(rows, _bars(rows, longest), strict=True)]
-            columns = {**dict(list(table.columns.items())[:-1]), "": "bar", by: by}
-            if aligns(columns, drawn, width - 2):
-                return TitledTable(table.title, columns, drawn)
-    return table
-
-
-def _with_bars(days: Sequence[JsonObject]) -> list[JsonObject]:
-    """Append a bar to each day."""
-    return [{**day, "day": f"{day['day']}  {bar}"} for day, bar in zip(days, _bars(days), strict=True)]
-
-
-def _bars(rows: Sequence[JsonObject], longest: int = BAR) -> list[str]:
-    """Return a bar for each row: its share of the most expensive one, or of the one with the most tokens."""
-    key = "known_usd" if any(row["known_usd"] for row in rows) else "input"
-    highest = max(row[key] for row in rows) or 1
-    return ["#" * math.ceil(longest * (row[key] / highest)) for row in rows]
 
 
 def count_requests(total: JsonObject) -> str:

@@ -226,7 +226,7 @@ def test_a_report_on_another_session_does_not_wait_for_the_turn(context: FakeCon
     assert sessions.idle
     assert sessions.at_once("show 12") and sessions.at_once("list")
     assert sessions.at_once("--nonsense"), "what is wrong is told at once"
-    for line in ("", "a title", "delete 12", "stop 12", "--stop 12"):
+    for line in ("", "a title", "delete 12", "stop 12"):
         assert not sessions.at_once(line), line
 
 
