@@ -13,7 +13,7 @@ from nexus_cli.core.budget import TokenBudget, preamble_room
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import PendingDrop
 from nexus_cli.core.json_value import JsonDict, JsonObject
-from nexus_cli.core.section_rows import JOINT
+from nexus_cli.core.section_rows import JOINT, NOTICES
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
@@ -35,8 +35,6 @@ from nexus_cli.text.untrusted_text import as_note
 LINE_TOKENS = 200
 """Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
 PLAIN = Recipe("")
-NOTICES = "notices"
-"""The section that is sent whenever it has text."""
 
 
 @dataclass(frozen=True, slots=True)

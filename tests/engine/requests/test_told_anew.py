@@ -119,7 +119,7 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
     def noting(request: Request) -> Any:
         nonlocal number
         number += 1
-        sessions[0].engine.readings.notices.append(f"{NOTICE} {number:02}")
+        sessions[0].engine.notices.waiting.append(f"{NOTICE} {number:02}")
         return work(request)
 
     provider = Played(Summariser(work=noting))
