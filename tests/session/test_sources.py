@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 from ledger.conftest import on
-from session.played import Answer, Played, opened, say, the_ledger
+from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
+from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.attachment import Trigger
@@ -29,6 +31,8 @@ from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.sections import project_outline
 from nexus_cli.sections.project_outline import Outline, outline_project
 from nexus_cli.session import section_sources as module
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.section_sources import SessionSources
 from nexus_cli.tools import listing
 from nexus_cli.tools.files import FileContent, read_real_file
@@ -227,6 +231,23 @@ def test_a_file_that_another_program_changed_is_told_once_and_again_after_the_ne
         told.append("[nexus: file a.py: changed on disk" in last_preamble(session.id))
         session = opened(provider, tmp_path, session=session.id)
     assert told == [False, True, False, False, True]
+
+
+@pytest.mark.matrix
+def test_a_change_by_a_hook_that_is_too_long_to_show_is_told_once(tmp_path: Path) -> None:
+    """Its line behind the call was followed by another one with the next message."""
+    write: Answer = [("write_file", {"path": "a.txt", "content": "x\n" * 2000})]
+    provider = Played(lambda request: "ok" if request.messages[-1]["role"] == "tool" else write)
+    settings = Settings(models={MODEL: {"window": 32_000}}, hook=(HookTable("PostToolUse", "sed -i s/x/y/ a.txt"),))
+    session = open_session(Options(tmp_path, MODEL, allow="all"), settings, approver=None, provider=provider)
+    say(session, "write")
+    session = opened(Played(lambda request: "ok"), tmp_path, session=session.id)
+    say(session, "go on")
+    with the_ledger() as ledger:
+        log = ledger.log(session.id)
+        told = "".join(entry.message.content + entry.preamble for entry in log.read(1, log.last_id()))
+        assert log.digest(str(tmp_path / "a.txt")) == hashlib.sha256(b"x\n" * 2000).hexdigest()
+    assert told.count("a.txt after this call") == 1 and "changed on disk" not in told
 
 
 @pytest.mark.matrix

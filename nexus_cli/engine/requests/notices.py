@@ -40,12 +40,11 @@ class Notices:
         """Tell the model lines with the next request, also if this process ends before it. What else waits `about` a
         job, a worker or the limits is withdrawn; nothing else is about "". What was told last is not told again."""
         kept = _newest_lines(self.conversation.memos(NOTICE)).get(about, [])
-        lines = tuple(filter(None, lines))
-        if kept != [*lines]:
+        added = [*filter(None, lines)]
+        if kept != added:
             with suppress(NexusError):  # the session was deleted meanwhile
-                self.conversation.memo(NOTICE, {"about": about, "lines": [*lines]})
-            self.waiting[:] = [line for line in self.waiting if line not in kept]
-            self.tell(*lines)
+                self.conversation.memo(NOTICE, {"about": about, "lines": added})
+            self.waiting[:] = [line for line in self.waiting if line not in kept] + added
 
     def load_untold(self) -> None:
         """Find what no request has told; let what earlier processes have kept wait."""
