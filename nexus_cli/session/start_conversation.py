@@ -164,7 +164,7 @@ async def _resume(session: BaseSession) -> None:
         engine.control.emit_notice(line, warning=False)
     await replan_sections(engine)
     if folder != str(options.cwd):
-        engine.tell_model(f"the working folder is now {options.cwd}, no longer {folder}")
+        engine.notices.keep("folder", f"the working folder is now {options.cwd}, no longer {folder}")
         conversation.memo(WORK_FOLDER, {"folder": str(options.cwd)})
     ignored_names = (
         {"max_cost"} if RunFacts in session.services else set[str]()
