@@ -30,7 +30,7 @@ async def add_folder(
     permission.added = (*permission.added, new_folder)
     conversation, folders = engine.conversation, [str(folder) for folder in permission.added]
     conversation.memo(ADDED_FOLDERS, {"folders": folders})
-    engine.tell_model(f"The person added the folder {new_folder}: work in it as in the project.")
+    engine.notices.keep("", f"The person added the folder {new_folder}: work in it as in the project.")
     return print_act(f"Added {new_folder}", str(new_folder))
 
 

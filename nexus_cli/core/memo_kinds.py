@@ -48,7 +48,7 @@ IMPORTED_SESSION = "imported"
 `left_out`."""
 JOB = "job"
 """Memo with the state of a job, written when it starts and when it ends; by the next opening of the session if it was
-`killed` with its process. `untold` is the report of its end that no request has sent yet."""
+`killed` with its process."""
 LEFT_OUT_SECTION = "left_out"
 """Memo of a dropped `section`: `sha256` of its whole text, and the id of the `drop`."""
 LIMITS_IN_FORCE = "limits"
@@ -57,6 +57,9 @@ LIMITS_IN_FORCE = "limits"
 LEVEL_SET = "level"
 """Memo of the `limits` with a permission level that was set in the session, as in `LIMITS_IN_FORCE`, also if no
 request had them."""
+NOTICE = "notice"
+"""Memo of `lines` for the model, which the next request tells it. The newest memo `about` a job, a worker or the limits
+counts; without lines there is nothing to tell. Those about "" all count."""
 PASTED_RANGES = "pasted"
 """Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
 PIN = "pin"
@@ -129,6 +132,7 @@ OPENING_KINDS = (
     LEFT_OUT_SECTION,
     LEVEL_SET,
     LIMITS_IN_FORCE,
+    NOTICE,
     PIN,
     PLAN,
     REFUSED_WINDOW,

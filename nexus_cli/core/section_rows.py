@@ -13,6 +13,8 @@ Why = tuple[str | int, ...]
 
 JOINT = 1
 """Tokens that join two sections."""
+NOTICES = "notices"
+"""The section that is sent whenever it has text."""
 UNREAD = "contributor"
 """The `source` of the row of a contributor that could not be read."""
 

@@ -64,7 +64,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 notice_narrow_window(engine)
                 _stop_asking(engine.conversation, engine.spending, dispatcher.turn_limits)
                 if dispatcher.hooks:
-                    engine.tell_model(*await dispatcher.hooks.end_step(step.calls))
+                    engine.notices.keep("", *await dispatcher.hooks.end_step(step.calls))
                 dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
                 continue
             if dispatcher.hooks:
@@ -142,10 +142,10 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
 async def attach_changes(engine: Engine) -> None:
     """Attach what changed (`PromptAssembler.draft_preamble` says what) and what other processes noted for the model to
     the newest unsent message. Request a reload if a section of the system text has finished loading."""
-    engine.tell_untold()
+    engine.notices.tell_untold()
     readings = engine.readings
     readings.preamble = Preamble()
-    preamble = await engine.prompt.draft_preamble(engine.context, readings.notices)
+    preamble = await engine.prompt.draft_preamble(engine.context, engine.notices.waiting)
     if preamble.arrived and not readings.epoch_cause:
         readings.epoch_cause = "reload"
         late = f"new context finished loading: {', '.join(preamble.arrived)}"

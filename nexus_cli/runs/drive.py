@@ -322,7 +322,7 @@ class RunDriver:
             other_commits = [*began.get("others", ()), *commits]
             self.run = self.ledger.runs.note(self.run, {"began": {**began, "others": other_commits}})
             hashes = ", ".join(line.partition(" ")[0] for line in commits)
-            session.engine.tell_model(f"Committed by others while you waited: {hashes}.")
+            session.engine.notices.keep("", f"Committed by others while you waited: {hashes}.")
 
     def _describe_budget(self, session: Session) -> str:
         return describe_budget(session.dispatcher.limits) if self.run.type in UNASKED else ""

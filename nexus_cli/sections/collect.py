@@ -14,7 +14,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.budget import TokenBudget, preamble_room
 from nexus_cli.core.entry import Drop, PendingDrop
 from nexus_cli.core.json_value import JsonDict, JsonObject
-from nexus_cli.core.section_rows import JOINT
+from nexus_cli.core.section_rows import JOINT, NOTICES
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, Sources, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
@@ -34,8 +34,6 @@ from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.text.untrusted_text import as_note
 
 PLAIN = Recipe("")
-NOTICES = "notices"
-"""The section that is sent whenever it has text."""
 
 
 @dataclass(frozen=True, slots=True)

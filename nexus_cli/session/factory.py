@@ -7,7 +7,7 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -403,7 +403,6 @@ class SessionFactory:
         is_worker = bool(self.session_info.spawner)
         dispatcher.use_hooks(self.settings.hook, self.session_info.id, context, self.control, is_worker=is_worker)
         offer = self._make_offer(dispatcher, facts, context)
-        notices, away = list[str](), list[Mapping[str, str]]()
         run_facts = (lambda: services[RunFacts].facts()) if RunFacts in services else None
         collector = make_collector(
             options,
@@ -413,14 +412,15 @@ class SessionFactory:
             dispatcher,
             self.control,
             facts,
-            SessionSources(context, log.seen_files, notices, options.front, run_facts, options.cwd, log.noted),
+            SessionSources(context, log.seen_files, options.front, run_facts, options.cwd, log.noted),
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
             jobs=lambda: jobs.names() if (jobs := services.get_existing(Jobs)) else {},
-            away=lambda: away,
+            notices=lambda: engine.notices.waiting,
+            away=lambda: engine.readings.away,
         )
         extracts = self.settings.compact.extract and facts.saves
-        engine = Engine(
+        engine: Engine = Engine(
             context,
             self.provider,
             Spending(
@@ -439,9 +439,9 @@ class SessionFactory:
             saves=options.save,
             step=log.lane_state.step,
         )
-        engine.readings.notices, engine.readings.away = notices, away
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
+                engine.notices.load_untold()
                 engine.load_anchor(log)
         folder = str(context.conversation.newest_memo(WORK_FOLDER).get("folder", self.session_info.folder))
         return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices)

@@ -7,12 +7,11 @@ bind, limits can differ by request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_level, read_value
@@ -24,8 +23,6 @@ from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options, limit_layers
 
-CHANGED = "the limits have changed"
-"""Beginning of the notice for the model."""
 NEWEST = 500
 """Messages at the end of a session whose decisions are read when it is resumed."""
 PLAN_ENDS = "Plan mode is over. Follow the plan above unless the next message changes it."
@@ -40,26 +37,26 @@ def set_level(session: BaseSession, level: str) -> None:
     options = session.opening.options = replace(session.options, allow=level, allow_from=LEVEL_LAYER)
     layers = limit_layers(engine.settings, dispatcher.recipe, options)
     dispatcher.limits, dispatcher.bounds = compose_limits(layers)
-    notices = engine.readings.notices
-    notices[:] = [line for line in notices if not line.startswith((CHANGED, PLAN_ENDS))]
-    engine.tell_model(describe_changed_limits(engine.conversation.memos(LIMITS_IN_FORCE), dispatcher.bounds))
+    tell_changed_limits(session)
 
 
-def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], ignored_names: Collection[str] = ()) -> str:
-    """Return a notice for the model about limits that changed since the last request, "" if none did.
+def tell_changed_limits(session: BaseSession, ignored_names: Collection[str] = ()) -> None:
+    """Tell the model which limits have changed since the last request, instead of what was to be told of them.
 
-    `bounds` are the current limits. Limits of signals, those named in `ignored_names`, and the permission level, which
-    has its own section, are ignored.
+    Limits of signals, those named in `ignored_names`, and the permission level, which has its own section, are ignored.
     """
-    now = Limits(**{bound.name: bound.value for bound in bounds})
+    engine = session.engine
+    now = Limits(**{bound.name: bound.value for bound in session.dispatcher.bounds})
+    memos = engine.conversation.memos(LIMITS_IN_FORCE)
     if not memos:
-        return ""
+        return
     before = _set_by_layers(memos[-1].value["limits"])
     ends = [PLAN_ENDS] if before.allow == PLAN != now.allow else []
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
     names = [name for name in names if name not in {"allow", *ignored_names}]
     lines = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
-    return " ".join([*ends, *([f"{CHANGED}: {'; '.join(lines)}"] if names else [])])
+    changes = [f"the limits have changed: {'; '.join(lines)}"] if names else []
+    engine.notices.keep(f"limits after {engine.conversation.cursor}", " ".join([*ends, *changes]))
 
 
 def describe_former_level(session: BaseSession) -> str:

@@ -126,8 +126,6 @@ class SessionSources:
     context: ContextManager
     read_seen_files: Callable[[], Sequence[SeenFile]]
     """Returns the files that the session read or changed, newest first."""
-    waiting: list[str]
-    """Lines for the model that wait for the next request."""
     front: str = ""
     """The front end: the source of typed messages."""
     run_facts: Callable[[], JsonObject] | None = None
@@ -374,7 +372,6 @@ def make_collector(
         touched=session.touched,
         trigger=session.trigger,
         run=session.run,
-        notices=lambda: session.waiting,
         repository=session.repository,
         **seams,
     )

@@ -71,8 +71,6 @@ class BackgroundJob:
     seconds: float = 0.0
     """Time that it ran; 0.0 while it runs."""
     process: BackgroundProcess | None = None
-    notice: str = ""
-    """The report of its end that waits for the next request."""
     waiting: int = 0
     """Number of calls that wait for its end, and will report it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -130,8 +128,6 @@ class SessionJobs(Jobs):
         self._jobs: dict[str, BackgroundJob] = {}
         self._earlier: dict[str, JobObject] = {}
         """Jobs of earlier processes by their ids."""
-        self._untold: list[JsonObject] = []
-        """Records of jobs whose end this process has to report; after a kill the next one reports it again."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
         self._ports = JobPorts(self._session)
@@ -348,8 +344,7 @@ class SessionJobs(Jobs):
         was_running = found_job.state == RUNNING
         await self._stop(found_job)
         if was_running:
-            line = f"the person stopped job {found_job.id} ({found_job.name})"
-            self._engine.tell_model(line)
+            self._engine.notices.keep("", f"the person stopped job {found_job.id} ({found_job.name})")
         return ToolResult(f"job {found_job.id} {found_job.describe()}")
 
     def _find(self, name: str) -> BackgroundJob | ToolResult:
@@ -393,9 +388,7 @@ class SessionJobs(Jobs):
     async def _report(self, job: BackgroundJob) -> str:
         """Return the new output of a job and its state; a report of its end that waits is withdrawn."""
         text = await asyncio.to_thread(job.process.read_text) if job.process is not None else ""
-        notices = self._engine.readings.notices
-        if job.over.is_set() and job.notice in notices:
-            notices.remove(job.notice)
+        self._engine.notices.keep(job.id)
         lines = [f"[sandbox: {line}]" for line in job.restored]
         return text + "\n".join([*lines, f"[job {job.id} {' '.join((job.describe(), *self._ports.urls(job.id)))}]"])
 
@@ -427,8 +420,7 @@ class SessionJobs(Jobs):
                 last = job.process.last_lines(_LINES, _CHARACTERS) if job.process is not None else []
                 for output_line in last if job.status else ():
                     control.emit_aside(Notice(f"| {output_line}"))
-                job.notice = f"{line}; last lines: {' / '.join(last)}" if last else line
-                self._engine.tell_model(job.notice)
+                self._engine.notices.keep(job.id, f"{line}; last lines: {' / '.join(last)}" if last else line)
 
     async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
         if job.state == RUNNING and job.process is not None:
@@ -457,47 +449,29 @@ class SessionJobs(Jobs):
         return [f"job {job.id} ended with the session: {job.name}" for job in still]
 
     async def aclose(self) -> None:
-        """Stop all jobs, and keep the reports that wait for a request: the next opening of the session sends them."""
+        """Stop all jobs."""
         await self.end_all()
-        for job in self._jobs.values():
-            if job.notice in self._engine.readings.notices:
-                self._record(job)
-        for value in self._untold:
-            if value["untold"] not in self._engine.readings.notices:
-                with suppress(NexusError):
-                    self._engine.conversation.memo(JOB, {key: fact for key, fact in value.items() if key != "untold"})
 
     # Across processes
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
-        value: JsonDict = {
-            "session": self._session.id,
-            "id": job.id,
-            "command": job.command,
-            "state": job.state,
-        }
-        value |= {"status": job.status, "seconds": round(job.seconds, 1)}
-        if job.notice in self._engine.readings.notices:
-            value["untold"] = job.notice
+        value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1)}
         try:
             self._engine.conversation.memo(JOB, value)
         except NexusError as error:  # the session was deleted meanwhile
             self._engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
-        """Load the jobs of earlier processes; report those that ended with them, and ends that are not reported yet."""
+        """Load the jobs of earlier processes, and report those that ended with them."""
         conversation = self._engine.conversation
         self._earlier = {row["id"]: row for row in recorded_jobs(conversation)}
         for job_id, value in _newest_records(conversation).items():
-            if untold := value.get("untold"):
-                self._engine.tell_model(untold)
-                self._untold.append(value)
-            elif value["state"] in (RUNNING, CLOSED) and not value.get("told"):
+            if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
                 conversation.memo(JOB, {**value, "told": True})
                 earlier = self._earlier[job_id]
                 line = f"job {job_id} ({earlier['name']}) {earlier['how']} and is no longer running"
-                self._engine.tell_model(line)
+                self._engine.notices.keep(job_id, line)
                 if value.get("killed"):  # nexus could not say so
                     self._engine.control.emit_aside(Notice(line, warning=False))
 

@@ -17,14 +17,14 @@ from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import TurnStart
 from nexus_cli.core.goals import open_until
 from nexus_cli.core.limits import BUDGET, PLAN
-from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORK_FOLDER, WORKER
+from nexus_cli.core.memo_kinds import JOB, RESULT, TRIGGER, WAIT, WORK_FOLDER, WORKER
 from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.engine.compaction.context_fit import replan_sections
 from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
-from nexus_cli.session.limits_record import describe_changed_limits
+from nexus_cli.session.limits_record import tell_changed_limits
 from nexus_cli.text.untrusted_text import cut_arrows
 
 UNANSWERED = "the previous turn was stopped before your answer"
@@ -164,15 +164,13 @@ async def _resume(session: BaseSession) -> None:
         engine.control.emit_notice(line, warning=False)
     await replan_sections(engine)
     if folder != str(options.cwd):
-        engine.tell_model(f"the working folder is now {options.cwd}, no longer {folder}")
+        engine.notices.keep("folder", f"the working folder is now {options.cwd}, no longer {folder}")
         conversation.memo(WORK_FOLDER, {"folder": str(options.cwd)})
     ignored_names = (
         {"max_cost"} if RunFacts in session.services else set[str]()
     )  # the cap of a run shrinks with its cost
     ignored_names.update(BUDGET if options.spawner else ())  # a worker is told its new budget
-    engine.tell_model(
-        describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), session.dispatcher.bounds, ignored_names)
-    )
+    tell_changed_limits(session, ignored_names)
     if conversation.memos(WORKER):
         session.services.find(Workers)  # reports workers whose result was not read
     if conversation.memos(JOB):

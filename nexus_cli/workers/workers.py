@@ -460,7 +460,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if worker.untold and self.session.has_more_turns:
-            self.session.engine.tell_model(worker.ended_line())
+            self.session.engine.notices.keep(worker.id, worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: TakeText) -> ToolResult:
         assert worker.running is not None
@@ -537,6 +537,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.untold:
             worker.untold = False
             self._record(worker)
+            self.session.engine.notices.keep(worker.id)
 
     def find(self, name: str) -> Worker | None:
         """Return a worker by its id or its session's id; without a name, the only one."""
@@ -625,14 +626,13 @@ class SessionWorkers(RunningWorkers[Session]):
             spawner = str(memo.value["spawner"])
             worker.spawner = spawner if spawner != self.session.id else ""
             self._workers[worker.id] = worker
-        sent_preambles = "".join(item.preamble for item in self.session.conversation.items) if self._workers else ""
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.to_review and worker.folder and is_removed(worker.folder):
                 worker.close_review("applied or discarded")
-            if worker.untold and not worker.spawner and worker.ended_line() not in sent_preambles:
-                self.session.engine.tell_model(worker.ended_line())
+            if worker.untold and not worker.spawner:
+                self.session.engine.notices.keep(worker.id, worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
@@ -695,8 +695,6 @@ class SessionWorkers(RunningWorkers[Session]):
         return "\n\n".join(self._take_report(worker) for worker in waited if worker.state in (FINISHED, FAILED))
 
     def _take_report(self, worker: Worker) -> str:
-        notices = self.session.engine.readings.notices
-        notices[:] = [notice for notice in notices if notice != worker.ended_line()]
         self._note_told(worker)
         return f"{REPORTS}{worker.id} has ended]\n{worker.result().text}"
 

@@ -27,7 +27,7 @@ def test_an_added_folder_counts_like_the_project(
     context.run(f"add-dir {library}")
     assert is_granted() and context.said[-1] == f"Added {library}"
     assert context.session.engine.conversation.memos(ADDED_FOLDERS)[-1].value == {"folders": [str(library)]}
-    assert any(str(library) in line for line in context.session.engine.readings.notices)
+    assert any(str(library) in line for line in context.session.engine.notices.waiting)
     with pytest.raises(NexusError, match="is already added"):
         context.run(f"add-dir {library}")
     context.run("add-dir")

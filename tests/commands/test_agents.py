@@ -148,7 +148,7 @@ async def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_
         await done.wait()
         worker = session.workers.find("w1") if session.workers else None
         assert worker and "heard and more" in worker.report
-        assert any("w1 finished" in notice for notice in session.engine.readings.notices)
+        assert any("w1 finished" in notice for notice in session.engine.notices.waiting)
 
 
 @pytest.mark.matrix

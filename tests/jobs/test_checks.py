@@ -189,6 +189,23 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
 
 
 @pytest.mark.matrix
+def test_findings_that_no_request_has_told_are_told_once_when_the_session_is_resumed(place: Stage) -> None:
+    """The turn ends at its limit right behind the edit."""
+    edit, bodies = Editor(("shop.py", "net * 1.19", "net * RATE")), list[Any]()
+
+    def model(body: Any) -> Any:
+        bodies.append(body)
+        return edit(body)
+
+    place.script(model)
+    assert place.ask("--allow", "edit", "--max-steps", "1", "change the price").status == 3 and len(bodies) == 1
+    for words in ("go on", "and on"):
+        assert place.ask("-c", "--max-steps", "1", words).status == 0
+        told = str(bodies[-1]["messages"])
+        assert told.count("1 new finding of `ruff check") == 1 == told.count("F821 Undefined name"), told
+
+
+@pytest.mark.matrix
 def test_a_check_that_was_slow_tells_what_the_next_edit_brought_too(place: Stage) -> None:
     for name in "ab":
         (place.folder / f"{name}.txt").write_text("ok\n")

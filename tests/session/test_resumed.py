@@ -15,6 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
+from nexus_cli.engine import turn
 from nexus_cli.reports.check_replay import check
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -44,6 +45,27 @@ def test_a_session_that_was_reopened_has_its_effort_before_its_next_turn(tmp_pat
         again = open_with(chosen, session.id)
         assert (again.status().effort, again.engine.begins_epoch) == (effort, effort != "high")
         asyncio.run(again.aclose())
+
+
+@pytest.mark.matrix
+def test_what_a_turn_that_ended_before_its_request_had_to_tell_is_told_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before := tmp_path / "before").mkdir()
+    session = opened(Played(lambda request: "one"), before)
+    assert say(session, "begin")[1].ok
+    before.rename(moved := tmp_path / "moved")
+
+    async def killed(*arguments: Any) -> None:
+        raise NexusError("internal", "the process", "it ended here")
+
+    monkeypatch.setattr(turn, "call_model", killed)
+    assert not say(opened(Played(lambda request: "never asked"), moved, session.id), "where are we?")[1].ok
+    monkeypatch.undo()
+    for _ in range(2):
+        provider = Played(lambda request: "done")
+        assert say(opened(provider, moved, session.id), "where are we?")[1].ok
+        assert str(provider.seen[0]).count(f"the working folder is now {moved}, no longer {before}") == 1
 
 
 @pytest.mark.matrix

@@ -206,7 +206,13 @@ async def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_pa
 
 
 @pytest.mark.matrix
-async def test_the_end_of_a_job_after_the_last_turn_is_told_when_the_session_is_resumed(tmp_path: Path) -> None:
+async def test_the_end_of_a_job_after_the_last_turn_is_told_when_the_session_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(self: SessionJobs) -> None:
+        """Does nothing, as in a process that is killed."""
+
+    monkeypatch.setattr(SessionJobs, "aclose", killed)
     async with opened(tmp_path, job("sleep 0.8; echo broken; exit 3"), "started") as (session, _):
         await turn(session, "serve")
         while session.jobs is None or session.jobs.running():  # noqa: ASYNC110  (less than a second)

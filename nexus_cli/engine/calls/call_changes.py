@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nexus_cli.context.manager import ContextManager
     from nexus_cli.engine.calls.edit_checks import EditChecks
     from nexus_cli.engine.requests.control import Control
+    from nexus_cli.engine.requests.notices import Notices
     from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
 
 UNSAVED = "this session is not saved, so undo cannot restore its changes"
@@ -250,8 +251,8 @@ class CallChanges:
             names = await self._finish(recording)
             self._cut.update(names if has_failed else ())
 
-    async def report_findings(self, context: ContextManager, notices: list[str], control: Control) -> None:
-        """Run the checks of what a step has edited, and add new findings to the `notices` for the model."""
+    async def report_findings(self, context: ContextManager, notices: Notices, control: Control) -> None:
+        """Run the checks of what a step has edited, and tell the model new findings."""
         if self._checks is not None:
             await self._checks.report(context, notices, control)
 

@@ -151,7 +151,7 @@ class Dispatcher(CallDecider):
         await self._run_all(calls)
         if jobs := self.services.get_existing(Jobs):
             await jobs.end_step()
-        await self.call_changes.report_findings(engine.context, engine.readings.notices, engine.control)
+        await self.call_changes.report_findings(engine.context, engine.notices, engine.control)
         if waits := self.services.get_existing(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:

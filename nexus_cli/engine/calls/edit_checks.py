@@ -30,6 +30,7 @@ from nexus_cli.core.limits import ALL, UNASKED
 from nexus_cli.core.real_files import real_path, stamp_content
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.notices import Notices
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.python_plugins import admit_objects
@@ -144,9 +145,9 @@ class EditChecks:
                 await self._wait(state, self._look_before(state, key, state.edits))
             state.edits += 1
 
-    async def report(self, context: ContextManager, notices: list[str], control: Control) -> None:
-        """Run the checks of the files edited since the last report; queue new findings for the model, those that come
-        after `PATIENCE` for a later step."""
+    async def report(self, context: ContextManager, notices: Notices, control: Control) -> None:
+        """Run the checks of the files edited since the last report; keep new findings for the next request, those that
+        come after `PATIENCE` for a later one."""
         names, self._edited = list(self._edited), {}
         begun = []
         for state in self._active(names):
@@ -158,7 +159,7 @@ class EditChecks:
         for state, is_over in zip(begun, await asyncio.gather(*looks), strict=True):
             if not (is_over or state.is_late_told):
                 state.is_late_told = True
-                notices.append(f"check `{state.check.name}` is slow: findings, if any, come with a later result")
+                notices.tell(f"check `{state.check.name}` is slow: findings, if any, come with a later result")
         for state in self._states.values():
             state.edited.clear()
             _tell_off(state, notices, control)
@@ -187,7 +188,7 @@ class EditChecks:
             if look is not None and state.edits == edits:
                 state.looks[key] = look
 
-    async def _look_after(self, state: _State, context: ContextManager, notices: list[str], control: Control) -> None:
+    async def _look_after(self, state: _State, context: ContextManager, notices: Notices, control: Control) -> None:
         """Look at what was edited, unless an earlier look has done that."""
         async with state.turn:
             names = dict[tuple[str, ...], list[str]]()
@@ -205,7 +206,7 @@ class EditChecks:
                 else:
                     findings = [line for line in look.lines if key or any(name in line for name in names[key])]
                 if findings:
-                    notices.extend(_notices(context, control, state.check, findings, are_new=last is not None))
+                    notices.keep("", *_notices(context, control, state.check, findings, are_new=last is not None))
         _tell_off(state, notices, control)
 
     def _active(self, names: Sequence[str]) -> list[_State]:
@@ -287,12 +288,12 @@ class EditChecks:
             return ""
 
 
-def _tell_off(state: _State, notices: list[str], control: Control) -> None:
+def _tell_off(state: _State, notices: Notices, control: Control) -> None:
     """Tell the person and the model once that a check is switched off."""
     if state.off and not state.is_told:
         state.is_told = True
         control.emit_aside(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
-        notices.append(f"check `{state.check.name}` is off ({state.off}): later edits are not checked")
+        notices.tell(f"check `{state.check.name}` is off ({state.off}): later edits are not checked")
 
 
 def _notices(

@@ -30,17 +30,19 @@ def read_files(paths: Iterable[Path]) -> dict[Path, bytes]:
 
 
 def describe_changes(before: Mapping[Path, bytes], after: Mapping[Path, bytes], context: ToolContext) -> Iterator[str]:
-    """Yield a text on each file that hooks changed and that the model knew; note that it knows the change if it gets
-    all of it. Blocks: a diff of a large file takes a second."""
+    """Yield a text on each file that hooks changed and that the model knew; note that the model was told, and the new
+    content if it gets the whole change. Blocks: a diff of a large file takes a second."""
     seen_files: SeenFileStore | None = context.services.get(SeenFileStore)
     for path, data in after.items():
-        if data == before[path] or seen_files is None or seen_files.digest(str(path)) != sha256_hex(before[path]):
+        known_digest = sha256_hex(before[path])
+        if data == before[path] or seen_files is None or seen_files.digest(str(path)) != known_digest:
             continue
         name = project_relative(path, context.project)
-        is_small = max(len(before[path]), len(data)) <= LARGEST
-        old, new = (decode_file(before[path]), decode_file(data)) if is_small else (None, None)
+        contents = before[path], data
+        old, new = (decode_file(content) if len(content) <= LARGEST else None for content in contents)
         diff = unified_diff(old.text, new.text, name) if old and new else ""
         if not diff or len(diff) > MOST_CHARACTERS:
+            seen_files.note(str(path), known_digest, "changed")
             yield f"[hooks changed {name} after this call: read it before you edit it again]"
             continue
         seen_files.note(str(path), sha256_hex(data), "changed")

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
@@ -22,19 +23,16 @@ from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import RECALL, describe_uncounted
-from nexus_cli.core.entry import SWITCH, Drop, Entry, Epoch, Kind, Memo, Note
+from nexus_cli.core.entry import SWITCH, Drop, Entry, Epoch, Kind, Note
 from nexus_cli.core.event import SteeringMessage
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLIPPED_MESSAGE,
     PASTED_RANGES,
-    PIN,
     REWRITE,
-    SERVER_CUT,
     SHOWN_TEXT,
     SOURCE,
-    UNDONE_FILES,
 )
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Model, Provider
@@ -43,6 +41,7 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.notices import Notices
 from nexus_cli.engine.requests.readings import Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
@@ -116,12 +115,15 @@ class Engine:
     """True if the window had little room left after the last step."""
     partial_reply: str = ""
     """The text received so far for the newest request, without the marks added in the window."""
-    told_notes: Sequence[Memo] | None = None
-    """The notes for the model that earlier requests have told it, or wait for the next one; None before the first."""
     response_format: str = ""
     """The schema that the provider holds the answers of the running turn to, see `Request`."""
     work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))
     """Commands and turns found in the conversation's log, up to the last entry read."""
+
+    @cached_property
+    def notices(self) -> Notices:
+        """The lines for the model that wait for the next request."""
+        return Notices(self.conversation)
 
     @property
     def conversation(self) -> Conversation:
@@ -291,7 +293,9 @@ class Engine:
         context = copy(self.context)
         context.conversation = copy(self.conversation)
         context.conversation.log = UnwrittenLog(self.conversation.log)
-        return replace(self, context=context, prompt=self.prompt.drafting(notify, context.conversation))
+        engine = replace(self, context=context, prompt=self.prompt.drafting(notify, context.conversation))
+        engine.notices = self.notices
+        return engine
 
     def _beside(self, context: ContextManager, readings: Readings) -> Engine:
         return Engine(
@@ -356,8 +360,8 @@ class Engine:
             self.readings.epoch_cause = ""
 
     def tell_model(self, *lines: str) -> None:
-        """Send lines to the model with the next request, without the empty ones."""
-        self.readings.notices.extend(filter(None, lines))
+        """See `Notices.tell`."""
+        self.notices.tell(*lines)
 
     async def record_user_message(self, kind: Kind, trigger: Trigger) -> Entry:
         """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a
@@ -397,34 +401,3 @@ class Engine:
     async def _steer(self, trigger: Trigger) -> None:
         await self.record_user_message(Kind.STEER, trigger)
         self.control.emit(SteeringMessage(trigger.text))
-
-    def tell_untold(self) -> None:
-        """Send the notes for the model that it was not told yet: another process may have made an undo, or pinned a
-        text. When a conversation is opened, notes before its last request count as told."""
-        kinds, conversation = (SERVER_CUT, UNDONE_FILES, PIN), self.conversation
-        notes = [memo for kind in kinds for memo in conversation.memos(kind) if "told" in memo.value]
-        if self.told_notes is None:
-            self.told_notes = [memo for memo in notes if memo.entry < conversation.cursor]
-        untold = [memo for memo in notes if memo not in self.told_notes]
-        if not untold:
-            return
-        if any(memo.kind == PIN for memo in untold):
-            from nexus_cli.conversation.compaction.pins import list_pins  # noqa: PLC0415  (few have any)
-
-            pinned = {pin.text for pin in list_pins(conversation)}
-            untold = [memo for memo in untold if memo.kind != PIN or memo.value["text"] in pinned]
-        self.tell_model(*_drop_reversed(untold))
-        self.told_notes = notes
-
-
-def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
-    """Return the notes on undos for the model, without those that were taken back entirely."""
-    remaining: list[Memo] = []
-    for memo in untold:
-        value, last = memo.value, remaining[-1].value if remaining else {}
-        is_reversed = value.get("paths") == last.get("paths") is not None and value["action"] != last["action"]
-        if is_reversed and value["turn"] == last["turn"]:
-            remaining.pop()
-        else:
-            remaining.append(memo)
-    return [str(memo.value["told"]) for memo in remaining]

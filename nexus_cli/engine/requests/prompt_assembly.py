@@ -89,6 +89,7 @@ class PromptAssembly(PromptAssembler):
         arrived = self.collector.reader.arrived if everything else ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble()
+        noted = tuple(notices)  # others may come while the sections are read
         changed = await self.collector.changed_sections(prompt=not everything)
         self._due, sections = self._due and bool(changed.text), changed.to_json()
 
@@ -102,8 +103,8 @@ class PromptAssembly(PromptAssembler):
             if facts := changed.fact_ids():
                 conversation.memo(TOLD_FACTS, {"ids": facts})
             if changed.has_notices:
-                self._noted = tuple(notices)
-                notices.clear()
+                self._noted = noted
+                notices[:] = (line for line in notices if line not in noted)
 
         text = changed.notes if conversation.adds_to_result else changed.text
         return Preamble(text, settle, sections, changed.facts(), arrived)

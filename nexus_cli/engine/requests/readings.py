@@ -33,8 +33,6 @@ class Readings:
     """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
     drafted: Rewrite | None = None
     """The newest draft of the next request's epoch, for its size; `Engine.next_epoch` is the draft that still holds."""
-    notices: list[str] = field(default_factory=list)
-    """Lines for the model that wait for the next request."""
     away: list[Mapping[str, str]] = field(default_factory=list)
     """Reports on unattended runs that the person was shown, see `Sources.away`."""
     preamble: Preamble = Preamble()

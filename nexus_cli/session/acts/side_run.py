@@ -111,7 +111,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
         if not remaining_steps:
             raise NexusError("limit", f"recipe {recipe.name} was stopped", "the step limit was reached")
         remaining_steps -= 1
-        notices = side.readings.notices
+        notices = side.notices.waiting
         if notices and conversation.attach_preamble("\n".join(map(as_note, notices))):
             notices.clear()
         needs = side.window_request()

@@ -89,7 +89,7 @@ async def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_k
                 and len(no.value.line) < 250
                 and "Pin only the important part" in no.value.hint
             )
-        assert pins.list_pins(session.context.conversation) == () and not session.engine.readings.notices
+        assert pins.list_pins(session.context.conversation) == () and not session.engine.notices.waiting
         assert session.engine.compactor.pin("short words")[1].startswith("pinned this text as p1: ")
         assert session.engine.compactor.pin("short words")[1].startswith("already pinned this text as p1: ")
 

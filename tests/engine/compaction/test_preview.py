@@ -53,7 +53,7 @@ def held(session: Session) -> dict[str, object]:
     with the_ledger() as ledger:
         rows = {name: sorted(map(repr, ledger.db.all(f"SELECT * FROM {name}"))) for name in TABLES}
     counters = record.last_drop(), record.next_epoch(), engine.conversation.last, engine.conversation.version
-    waiting = list(engine.readings.notices), engine.readings.drafted, engine.readings.preamble
+    waiting = list(engine.notices.waiting), engine.readings.drafted, engine.readings.preamble
     return {**rows, "counters": counters, "waiting": waiting, "window": window_hash(session)}
 
 

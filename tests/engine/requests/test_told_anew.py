@@ -26,6 +26,7 @@ from nexus_cli.core.request import Delta, Request
 from nexus_cli.engine import turn as loop
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.reports.check_replay import check
+from nexus_cli.sections.collect import ChangedSections, SectionCollector
 from nexus_cli.session.session import Session
 
 FRENCH = "The person wants every answer in French."
@@ -119,7 +120,7 @@ async def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tm
     def noting(request: Request) -> Any:
         nonlocal number
         number += 1
-        sessions[0].engine.readings.notices.append(f"{NOTICE} {number:02}")
+        sessions[0].engine.notices.waiting.append(f"{NOTICE} {number:02}")
         return work(request)
 
     provider = Played(Summariser(work=noting))
@@ -133,6 +134,32 @@ async def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tm
         assert on(ledger, lane).epoch(1).cause == "compaction"
         plan, *_ = (memo.value for memo in on(ledger, lane).memos(PLAN) if memo.value["epoch"] == 1)
         assert "notices" in {one["id"] for one in plan["sections"]}
+
+
+@pytest.mark.matrix
+def test_a_notice_that_comes_while_the_sections_are_read_waits_for_the_next_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job ended while git was asked: its report was taken for sent."""
+    provider, read = Played(lambda request: "ok"), SectionCollector.changed_sections
+
+    async def run() -> None:
+        async with living(tmp_path, None, provider=provider, window=WINDOW) as session:
+
+            async def late(self: SectionCollector, *, prompt: bool = False) -> ChangedSections:
+                changed = await read(self, prompt=prompt)
+                session.engine.tell_model("late")
+                return changed
+
+            session.engine.tell_model("early")
+            monkeypatch.setattr(SectionCollector, "changed_sections", late)
+            await turn(session, "one")
+            monkeypatch.undo()
+            await turn(session, "two")
+
+    live(run())
+    assert ["[nexus: late]" in text for text in sent(provider)] == [False, True]
+    assert [text.count("[nexus: early]") for text in sent(provider)] == [1, 1]
 
 
 @pytest.mark.matrix
