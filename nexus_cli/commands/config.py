@@ -108,20 +108,21 @@ def get_setting(source: Source, key: Key) -> Report[ConfigReport]:
 def set_setting(
     source: Source,
     key: Key,
-    value: Annotated[str | None, Argument("[VALUE]", "The new value.", is_text=True)] = None,
-    unset: Annotated[bool, Option(None, "Remove the setting and restore its default.")] = False,
+    value: Annotated[str, Argument("VALUE", "The new value.", is_text=True, least=0)],
 ) -> Act:
     """Write one setting to the personal config.toml and keep its comments. In a session the change applies at once;
     during a turn, it applies after /reload."""
-    if unset == (value is not None):
-        why = "a value and --unset cannot be used together" if unset else "the value is missing"
-        raise UsageError(f"config set {key}", why, "Give a value, or --unset to remove the setting")
-    value = _strip_sign(value) if value and source.live else value
+    value = _strip_sign(value) if source.live else value
     if value and split_key(key)[0] == "rules":
         _refuse_wrong_rules(key, value)
+    return _write(source, key, value)
+
+
+def _write(source: Source, key: str, value: str | None) -> Act:
+    """Write a setting, or remove it if `value` is None; return the report of that."""
     is_changed = write_setting(places(), key, value)
     path, name = str(places().settings), join_key(split_key(key))
-    action = "set" if not unset else "unset" if is_changed else "no value for"
+    action = "set" if value is not None else "unset" if is_changed else "no value for"
     line = f"{action} {key} in {with_tilde(path) if source.live else path}."
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
@@ -151,7 +152,7 @@ def _strip_sign(text: str) -> str:
 
 def unset_setting(source: Source, key: Key) -> Act:
     """Remove one setting from the personal config.toml, so that its default applies again."""
-    return set_setting(source, key, None, unset=True)
+    return _write(source, key, None)
 
 
 def print_path(source: Source) -> Text:

@@ -134,7 +134,6 @@ def build_list(
         bool, Option(None, "Include sessions of all folders, of `nexus ask`, and of unattended runs.", "--all")
     ] = False,
     limit: Annotated[int, Option("N", "Show at most this many, newest first (not with --running).")] = LISTED,
-    worktree: Annotated[str, Option("NAME", "Show only sessions in the worktree of this name.")] = "",
     running: Annotated[
         bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")
     ] = False,
@@ -143,10 +142,7 @@ def build_list(
     ledger = source.ledger
     if running:
         return Report("running", running_report(ledger))
-    if worktree:
-        value = list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
-    else:
-        value = list_sessions(ledger, None if everywhere else str(source.folder()), limit)
+    value = list_sessions(ledger, None if everywhere else str(source.folder()), limit)
     note = describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
     if not (value["total"] or everywhere or value["runs"]):
         note = "`nexus sessions list --all` lists the sessions of all folders."
@@ -181,25 +177,14 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *,
     out of them, unless `runs` are wanted; without a folder those of all folders, with the runs."""
     runs = runs or folder is None
     hidden_runs = 0 if runs or folder is None else ledger.count_runs(folder)
-    return _list_value(
-        ledger, ledger.sessions(folder, limit, runs=runs), ledger.count_sessions(folder, runs=runs), hidden_runs
-    )
-
-
-def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int) -> SessionsReport:
-    """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
-    sessions = ledger.sessions_in_worktree(project, worktree)
-    return _list_value(ledger, sessions[:limit], len(sessions), 0)
-
-
-def _list_value(ledger: Ledger, infos: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
+    infos, total = ledger.sessions(folder, limit, runs=runs), ledger.count_sessions(folder, runs=runs)
     ends = ledger.short_ids([info.id for info in infos])
     values = [ListedSession(to_json_value(info), short=end) for info, end in zip(infos, ends, strict=True)]
     if ledger.db.is_shared:
         makers = makers_of(ledger.db, [info.id for info in infos])
         for value in values:
             value["person"] = makers[value["id"]]
-    return {"version": 1, "sessions": values, "total": total, "runs": runs}
+    return {"version": 1, "sessions": values, "total": total, "runs": hidden_runs}
 
 
 def show_session(ledger: Ledger, session: str) -> SessionReport:

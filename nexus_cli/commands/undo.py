@@ -167,7 +167,7 @@ def tell_its_session(source: Source, project: str, name: str, tell: Callable[[La
             from nexus_cli.ledger import Ledger  # noqa: PLC0415
 
             with closing(Ledger.open(place)) as ledger:
-                if infos := ledger.sessions_in_worktree(project, name, workers=True):
+                if infos := ledger.sessions_in_worktree(project, name):
                     tell(ledger.log(infos[0].spawner or infos[0].id))
     except NexusError as error:
         source.say(f"the session of the worktree was not notified: {error.message}.")

@@ -367,13 +367,10 @@ class Ledger:
             where, values = f"{where} AND (worktree = '' OR folder = ?)", (*values, replace_surrogates(folder))
         return sessions.select(self.db, f"{where} ORDER BY {sessions.LAST_USED} LIMIT ?", *values, limit)
 
-    def sessions_in_worktree(self, project: str | None, worktree: str, *, workers: bool = False) -> list[SessionInfo]:
-        """Return the sessions of one project or of all in worktrees of this name, last used first; with `workers` also
-        theirs."""
-        where, values = "worktree = ?" if workers else "spawner IS NULL AND worktree = ?", [worktree]
-        if project is not None:
-            where, values = f"{where} AND project = ?", [worktree, replace_surrogates(project)]
-        return sessions.select(self.db, f"{where} ORDER BY {sessions.LAST_USED}", *values)
+    def sessions_in_worktree(self, project: str, worktree: str) -> list[SessionInfo]:
+        """Return the sessions of a project and its workers in a worktree, last used first."""
+        where = f"worktree = ? AND project = ? ORDER BY {sessions.LAST_USED}"
+        return sessions.select(self.db, where, worktree, replace_surrogates(project))
 
     def count_sessions(self, folder: str | None = None, *, runs: bool = True) -> int:
         """Count the sessions that `sessions` would list without a limit."""

@@ -102,10 +102,7 @@ def test_sessions_know_their_worktree(place: Stage) -> None:
     every = place.run("sessions", "list", "--all", "--json").result["sessions"]
     assert [(one["worktree"], one["project"]) for one in every] == [("", str(place.folder)), ("fix", str(place.folder))]
     assert every[1]["folder"] == worktrees(place)[0]["folder"]
-    listed = place.run("sessions", "list", "--worktree", "fix", "--json").result
-    assert [one["id"] for one in listed["sessions"]] == [every[1]["id"]] and listed["total"] == 1
     assert "-w fix: " in place.run("sessions", "list", "--all").text
-    assert place.run("sessions", "list", "--worktree", "none", "--json").result["sessions"] == []
     place.script(["again", "there"])
     assert place.ask("-c", "go on").stdout == b"again\n"
     assert "in the project" in str(place.server.requests[-1].body["messages"])
@@ -131,7 +128,8 @@ def test_a_plain_run_in_the_folder_of_a_worktree_belongs_to_it(place: Stage) -> 
     folder = Path(worktrees(place)[0]["folder"])
     place.script(["here"])
     assert place.ask("hi", cwd=folder).status == 0
-    assert len(place.run("sessions", "list", "--worktree", "fix", "--json").result["sessions"]) == 2
+    every = place.run("sessions", "list", "--all", "--json").result["sessions"]
+    assert [one["worktree"] for one in every] == ["fix", "fix"]
     assert place.run("worktree", "list", "--json", cwd=folder).result["worktrees"][0]["name"] == "fix"
 
 

@@ -24,7 +24,6 @@ READS = """
 sessions [--json]
 sessions list [--json]
 sessions list --all --limit 3 [--json]
-sessions list --worktree beside [--json]
 sessions list --running [--json]
 sessions show prices [--json]
 sessions show FIRST
@@ -169,7 +168,7 @@ model use openai/scripted --json
 config set limits.max_steps 7
 config unset limits.max_steps
 config set ui.theme dark
-config set ui.theme --unset
+config unset ui.theme
 config set limits.max_steps 7 --json
 config unset limits.max_steps --json
 rules add 'allow bash(npm test *)'
