@@ -23,7 +23,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.command_options import CD_HINT, PICK, NoPlugins, SharedOptions, take_options
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
-from nexus_cli.core.errors import LONGEST_VALUE, NexusError, UsageError, nearest_name, suggest_name
+from nexus_cli.core.errors import LONGEST_VALUE, NexusError, UsageError, nearest_name
 from nexus_cli.core.option import Option
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
@@ -443,7 +443,9 @@ def _usage(error: Any) -> NexusError:
     )
     if hasattr(error, "possibilities"):
         known_options = [o for p in error.ctx.command.params for o in p.opts] if error.ctx else []
-        hint = f"{suggest_name(option, [o for o in known_options if len(o) > 2], '')} {hint}".lstrip()
+        names = {name.lstrip("-"): name for name in known_options if len(name) > 2}  # dashes make any two alike
+        near = nearest_name(option.lstrip("-"), names)
+        hint = f"Did you mean {names[near]}? {hint}" if near else hint
         hint = CD_HINT if option in ("-C", "--cd") else hint
         substitute = PEER_WORDS.get(option, "")
         is_command = substitute.startswith("nexus")

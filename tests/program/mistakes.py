@@ -243,6 +243,7 @@ MISTAKES = (
     ),
     # the command line
     Mistake("misspelt option", ("ask", "--modle", "x", "hi")),
+    Mistake("option that none is like", ("ask", "--deny", "x", "hi")),
     Mistake("misspelt command", ("sesions",)),
     Mistake("help as a command", ("help",)),
     Mistake("forgotten ask", ("fix the failing test",)),

@@ -191,6 +191,7 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
     made.wait_for("not sent: are you there", back=True)
     session = Ledger.open_for_reading(here.nexus_home / "data" / "ledger.db").sessions()[0].id
     said = " ".join(made.text.split())
+    assert f"If the server still runs, reconnect with: nexus --connect {url} -r agent-" in said
     assert f"After the server has exited, resume the session there: nexus --resume {session}" in said
     assert "Cannot connect" not in said and "TransferEncoding" not in said and "stopped" not in said, said
     assert made.status() == 1

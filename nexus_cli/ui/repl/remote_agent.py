@@ -471,7 +471,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self._failed += 1
             if self._failed > TRIES:
                 session, lost = self.status.session, "perhaps not sent"
-                way = f"After the server has exited, resume the session there: nexus --resume {session}"
+                way = (
+                    f"If the server still runs, reconnect with: {self._reconnect} -r {self.agent_id}. "
+                    f"After the server has exited, resume the session there: nexus --resume {session}"
+                )
                 if is_restarted:
                     is_kept = self._in_turn or self.status.keeps_attached  # a session without messages is gone
                     resumes = f" -r {session}" if is_kept else ""
