@@ -286,13 +286,6 @@ def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> No
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("words", [("-r", ""), ("--resume=",), ("-m", " "), ("--model=",)])
-def test_an_option_with_an_empty_value_is_not_the_same_as_none(words: tuple[str, ...], engine: Run) -> None:
-    done = engine("said", "ask", *words, "hi")
-    assert done.returncode == 2 and b"the value is empty" in done.stderr and done.stdout == b""
-
-
-@pytest.mark.matrix
 @pytest.mark.parametrize(("noun", "verb"), LISTED)
 def test_a_noun_without_a_verb_lists(nexus: Run, noun: str, verb: str) -> None:
     bare, whole = nexus(noun), nexus(noun, verb)

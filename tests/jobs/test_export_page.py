@@ -159,14 +159,3 @@ def test_a_browser_shows_it_in_the_width_of_the_screen(place: Stage, width: int,
     wide, shown, hidden, paper = found[1].split("|")
     assert int(wide) <= width and (shown, hidden) == ("block", "none")
     assert paper == ("rgb(23, 24, 28)" if theme == "dark" else "rgb(253, 252, 250)")
-
-
-def test_bad_input_is_one_line(place: Stage) -> None:
-    for words, why in (
-        (("export", "--html", "--jsonl"), "several formats"),
-        (("export", "--jsonl", "--raw"), "applies only to HTML pages and Markdown"),
-        (("export", "--html", "nope"), "nope"),
-        (("sessions", "export", "nope", "--html"), "nope"),
-    ):
-        done = place.run(*words)
-        assert done.status == 2 and len(done.told) == 1 and why in done.told[0] and not done.stdout, done

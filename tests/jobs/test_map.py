@@ -288,30 +288,6 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
     assert len(lines(again)) == 1 and b"Traceback" not in again.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    sample(
-        [
-            (("map",), "PROMPT"),
-            (("map", " ", "0.py"), "the text is empty"),
-            (("map", "x", "-0", "0.py"), "--null"),
-            (("map", "x", "-j", "0", "0.py"), "at least 1"),
-            (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
-            (("map", "x", "0.py", "--resume", "."), "is a directory"),
-            (("map", "x", "0.py", "--resume", "/dev/null"), "not a regular file"),
-            (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not a result of `nexus map --resume`"),
-            (("map", "x", "0.py", "--recipe", "nope"), "nope"),
-            (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
-        ],
-        5,
-    ),
-)
-def test_wrong_usage_is_one_line_and_costs_nothing(place: Stage, words: tuple[str, ...], text: str) -> None:
-    done = place.run(*words)
-    assert done.status == 2 and done.text == "" and len(done.told) == 1 and text in done.told[0], done
-    assert not place.server.requests and (place.folder / "1.py").read_text() == "x = 1\n"
-
-
 def test_an_error_of_every_item_ends_the_run_with_one_line(place: Stage) -> None:
     place.script(lambda body: {"fault": {"status": 401}})
     done = place.run("map", PROMPT, *FILES)

@@ -462,6 +462,26 @@ context --recipe ask --step 1
 sessions search ' '
 sessions search x --limit 0
 sessions export prices --output no/such/file.md
+ask --max-input 0 hi
+ask --max-drop -1 hi
+ask --price --stream-json hi
+ask --price --watch hi
+ask -r '' hi
+ask --resume= hi
+ask -m ' ' hi
+ask --model= hi
+export --html --jsonl
+export --jsonl --raw
+export --html nobody
+map ' ' shop.py
+map x -0 shop.py
+map x -j 0 shop.py
+map x shop.py --max-cost 0
+map x shop.py --resume .
+map x shop.py --resume /dev/null
+map x shop.py --resume shop.py
+map x shop.py --recipe nope
+map x shop.py -C nowhere
 """
 """What is wrong, beside `tests/program/mistakes.txt`; nothing of it changes anything."""
 
