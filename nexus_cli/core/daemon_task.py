@@ -96,7 +96,7 @@ async def run_tasks(tasks: Iterable[DaemonTask[Any]]) -> None:
             running = [task for task in tasks if task.started is not None and not task.ended]
             for task in running:
                 task.spent += min(time.monotonic() - max(began, task.started or began), 2 * TICK)
-            if waiting and all(task.spent >= min(GRACE, task.limit) for task in running):
+            if waiting and running and all(task.spent >= min(GRACE, task.limit) for task in running):
                 _start_thread(work, waiting)
     finally:
         waiting.clear()

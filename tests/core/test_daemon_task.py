@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from nexus_cli.core import daemon_task
 from nexus_cli.core.daemon_task import TICK, DaemonTask, run_tasks
 
 HUNG = """
@@ -37,6 +38,21 @@ def test_tasks_run_in_order_in_one_daemon_thread() -> None:
     [thread] = {thread for _, thread in seen}
     assert thread.daemon and thread is not threading.current_thread()
     asyncio.run(run_tasks([]))
+
+
+@pytest.mark.matrix
+def test_a_thread_that_starts_late_gets_no_second_one_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[threading.Thread] = []
+
+    class Late(threading.Thread):
+        def start(self) -> None:
+            begun.append(self)
+            threading.Timer(4 * TICK, super().start).start()
+
+    monkeypatch.setattr(threading, "Thread", Late)
+    tasks = [DaemonTask(partial(int, number), 5.0) for number in range(9)]
+    asyncio.run(run_tasks(tasks))
+    assert [task.value for task in tasks] == list(range(9)) and len(begun) == 1
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), asyncio.CancelledError(), SystemExit(3), KeyboardInterrupt()])
@@ -71,7 +87,10 @@ def test_tasks_that_hang_cost_their_own_limit_once_and_the_others_nothing() -> N
     assert all(task.succeeded for task in hung), "they go on, and can be waited for again"
 
 
-async def test_a_cancellation_ends_the_wait_at_once_and_what_has_not_started_never_runs() -> None:
+async def test_a_cancellation_ends_the_wait_at_once_and_what_has_not_started_never_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(daemon_task, "GRACE", 3600.0)
     free = threading.Event()
     tasks: list[DaemonTask[Any]] = [DaemonTask(free.wait, 3600.0), DaemonTask(lambda: None, 3600.0)]
 

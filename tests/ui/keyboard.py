@@ -10,6 +10,11 @@ import struct
 import termios
 
 
+def waiting(terminal: int) -> int:
+    """Return how many bytes can be read; of a line that the terminal edits, none before its end."""
+    return int(struct.unpack("i", fcntl.ioctl(terminal, termios.FIONREAD, b"\0" * 4))[0])
+
+
 class Keys:
     """Types keys; each has arrived before anything else happens."""
 
@@ -26,7 +31,7 @@ class Keys:
             pass
 
     def waiting(self) -> int:
-        return int(struct.unpack("i", fcntl.ioctl(self.slave, termios.FIONREAD, b"\0" * 4))[0])
+        return waiting(self.slave)
 
     def close(self) -> None:
         os.close(self.master)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from ui.keyboard import waiting
 from ui.screen.screen_driver import PlainController
 
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
@@ -137,6 +138,8 @@ async def test_what_was_typed_before_a_question_is_a_message_and_no_answer() -> 
         task = asyncio.ensure_future(on.face.run(on.controller))
         await asyncio.sleep(0)
         on.type("y\nand ad")
+        while not waiting(on.slave):  # the kernel hands it on in a thread of its own
+            pass
         # The lines wait in the terminal when the question comes, which happens in the same moment.
         answer = asyncio.ensure_future(on.face.question(AskedQuestion("Which port?", text="it asks\n")))
         await on.until(lambda: "Send your line first" in on.text)
