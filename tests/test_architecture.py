@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (44_830, 0, 42),
     "core": (47_053, 0, None),
     "defaults": (0, 13_074, 0),
-    "engine": (50_653, 0, 20),
+    "engine": (50_382, 0, 21),
     "guides": (4_768, 0, 19),
     "hooks": (7_679, 0, 21),
     "imports": (14_422, 0, 10),
@@ -503,7 +503,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_219, 0, 27),
     "sections": (36_445, 0, 24),
     "service_list": (303, 0, 2),
-    "session": (47_519, 0, 23),
+    "session": (48_049, 0, 25),
     "spaces": (9_598, 0, 15),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_483, 140_627)
+SUM = (972_458, 140_627)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -404,6 +404,7 @@ class SessionFactory:
         dispatcher.use_hooks(self.settings.hook, self.session_info.id, context, self.control, is_worker=is_worker)
         offer = self._make_offer(dispatcher, facts, context)
         run_facts = (lambda: services[RunFacts].facts()) if RunFacts in services else None
+        sources = SessionSources(context, log.seen_files, [], options.front, run_facts, options.cwd, log.noted)
         collector = make_collector(
             options,
             self.settings,
@@ -412,11 +413,10 @@ class SessionFactory:
             dispatcher,
             self.control,
             facts,
-            SessionSources(context, log.seen_files, options.front, run_facts, options.cwd, log.noted),
+            sources,
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
             jobs=lambda: jobs.names() if (jobs := services.get_existing(Jobs)) else {},
-            notices=lambda: engine.notices.waiting,
             away=lambda: engine.readings.away,
         )
         extracts = self.settings.compact.extract and facts.saves
@@ -439,6 +439,7 @@ class SessionFactory:
             saves=options.save,
             step=log.lane_state.step,
         )
+        engine.notices.waiting = sources.waiting
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
                 engine.notices.load_untold()

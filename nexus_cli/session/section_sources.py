@@ -126,6 +126,8 @@ class SessionSources:
     context: ContextManager
     read_seen_files: Callable[[], Sequence[SeenFile]]
     """Returns the files that the session read or changed, newest first."""
+    waiting: list[str]
+    """Lines for the model that wait for the next request."""
     front: str = ""
     """The front end: the source of typed messages."""
     run_facts: Callable[[], JsonObject] | None = None
@@ -372,6 +374,7 @@ def make_collector(
         touched=session.touched,
         trigger=session.trigger,
         run=session.run,
+        notices=lambda: session.waiting,
         repository=session.repository,
         **seams,
     )

@@ -138,7 +138,7 @@ class Session(BaseSession):
         self.dispatcher.permission.continue_from(previous.dispatcher.permission)
         mine, theirs = self.engine.readings, previous.engine.readings
         mine.epoch_cause = mine.epoch_cause or theirs.epoch_cause
-        self.engine.notices.waiting = previous.engine.notices.waiting
+        self.engine.notices.waiting[:] = previous.engine.notices.waiting
         for kind in (Workers, Jobs):
             self.services.continue_from(kind, previous.services)
         if self.workers is not None:

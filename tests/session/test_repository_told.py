@@ -267,7 +267,7 @@ def test_commits_are_read_again_only_after_a_new_one(project: Path, monkeypatch:
         return list_commits(folder, *arguments, **options)
 
     monkeypatch.setattr(repository_state, "list_commits", counted)
-    sources = SessionSources(ContextManager(), tuple, folder=project)
+    sources = SessionSources(ContextManager(), tuple, [], folder=project)
     commit(project, "One")
     assert [sources.repository()["subjects"] for _ in range(3)] == [["One"]] * 3 and len(reads) == 1
     commit(project, "Two")
@@ -298,7 +298,7 @@ def test_two_looks_at_the_same_time(project: Path, monkeypatch: pytest.MonkeyPat
         return state
 
     monkeypatch.setattr(repository_state, "look_at_repository", noted)
-    sources = SessionSources(ContextManager(), tuple, folder=project)
+    sources = SessionSources(ContextManager(), tuple, [], folder=project)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(sources.repository)
         reads.acquire(timeout=60)
@@ -337,13 +337,13 @@ def test_git_is_asked_for_filters_only_if_its_settings_may_have_some(
         return try_run(self, *arguments, **options)
 
     monkeypatch.setattr(Git, "try_run", noted)
-    found = SessionSources(ContextManager(), tuple, folder=project).repository()
+    found = SessionSources(ContextManager(), tuple, [], folder=project).repository()
     assert found["subjects"] == ["One"] and len(started) == len(starts) and set(started) == starts
 
 
 @pytest.mark.matrix
 def test_a_repository_that_is_made_later_is_told(tmp_path: Path) -> None:
-    sources = SessionSources(ContextManager(), tuple, folder=tmp_path)
+    sources = SessionSources(ContextManager(), tuple, [], folder=tmp_path)
     assert sources.repository() == {}
     git(tmp_path, "init", "-q", "-b", "main")
     assert sources.repository()["branch"] == "main"

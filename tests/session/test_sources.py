@@ -57,7 +57,7 @@ def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> See
 
 
 def looked(*found: SeenFile) -> SessionSources:
-    return SessionSources(engine((1,)), lambda: found)
+    return SessionSources(engine((1,)), lambda: found, [])
 
 
 def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -> None:
@@ -130,29 +130,29 @@ def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> Non
     def broken() -> Sequence[SeenFile]:
         raise NexusError("ledger", "the ledger", "is gone")
 
-    assert SessionSources(engine(()), broken).files() == ()
+    assert SessionSources(engine(()), broken, []).files() == ()
 
 
 def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None:
     person, agent, tool = (Kind.USER, "person"), (Kind.ASSISTANT, "agent"), (Kind.TOOL, "tool:bash")
     made = engine([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
-    given = SessionSources(made, tuple)
+    given = SessionSources(made, tuple, [])
     assert given.footprint() == Footprint(99, {"bash": 198})
     made.conversation.log = made.conversation.read = None
     assert given.footprint() == Footprint(99, {"bash": 198}), "known for this epoch"
-    assert SessionSources(engine(()), tuple).footprint() == Footprint()
+    assert SessionSources(engine(()), tuple, []).footprint() == Footprint()
 
 
 @pytest.mark.parametrize("form", [ItemForm.SUMMARY, ItemForm.MARKER])
 def test_the_footprint_is_silent_beside_a_summary_or_a_marker(form: ItemForm) -> None:
     made = engine([498, 499, 500], 500, [(Kind.USER, "person"), (Kind.TOOL, "tool:bash")] * 250)
     made.conversation.items.insert(0, WindowItem(1, form, Message(Role.USER, "[Summary of messages 1-497.]")))
-    assert SessionSources(made, tuple).footprint() == Footprint()
+    assert SessionSources(made, tuple, []).footprint() == Footprint()
 
 
 def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
     said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
-    given = SessionSources(engine([9], 4, said), tuple)
+    given = SessionSources(engine([9], 4, said), tuple, [])
     assert given.footprint() == Footprint(2, {})
 
 
@@ -178,7 +178,7 @@ async def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(t
     with the_ledger() as ledger:
         timeline = Conversation(ledger.log(session.id), local_now, session.context.measure)
         gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]
-        sources = SessionSources(session.context, tuple)
+        sources = SessionSources(session.context, tuple, [])
         given = sources._count_hidden(timeline, lane.epoch.base)
     assert given == Counter((entry.kind, entry.actor) for entry in gone) and len(gone) > 5
 

@@ -64,8 +64,9 @@ class Notices:
 
     def _find_untold(self, *kinds: str) -> list[Memo]:
         """Return the memos of some kinds that earlier processes have not told."""
-        memos = (memo for kind in kinds for memo in self.conversation.memos(kind))
-        return [memo for memo in memos if (memo.entry, memo.at) > self.told_until]
+        return [
+            memo for kind in kinds for memo in self.conversation.memos(kind) if (memo.entry, memo.at) > self.told_until
+        ]
 
 
 def _newest_lines(memos: Sequence[Memo]) -> dict[object, list[str]]:
