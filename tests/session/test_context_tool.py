@@ -18,7 +18,7 @@ from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import live_report
-from nexus_cli.session.acts.compaction import undo_compaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.session import Session
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))
@@ -58,7 +58,7 @@ def test_what_an_undo_brought_back_is_not_told_as_left_out(tmp_path: Path) -> No
         async with living(tmp_path, Summariser(work=work), *TURNS, window=40_000, compact=kept) as session:
             assert ended(await session.compact()).ok
             before = looked(await turn(session, "LOOK"))
-            await done(session, undo_compaction)
+            await done(session, uncompaction())
             return before, looked(await turn(session, "LOOK again"))
 
     before, after = asyncio.run(live())
