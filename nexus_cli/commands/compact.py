@@ -15,7 +15,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.option import Argument, Option
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable
 from nexus_cli.reports.text.lines import dollars, number, plural
-from nexus_cli.session.acts.compaction import preview, undo_compaction
+from nexus_cli.session.acts.compaction import preview, uncompaction
 
 SOURCES = {
     "window": "the current context",
@@ -167,7 +167,7 @@ async def uncompact(context: CommandContext) -> Act:
     Restores the replaced messages to the window and keeps everything since. Repeat to undo earlier compactions. The
     command fails if the messages no longer fit.
     """
-    await run_act(context, "undoing", undo_compaction)
+    await run_act(context, "undoing", uncompaction())
     request = context.session.engine.next_request()  # of which the cache may still have the former window
     new = request.tokens - request.cached
     line = f"The next request hits the cache, except for about {new:,} tokens."

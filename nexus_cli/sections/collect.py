@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.budget import TokenBudget, preamble_room
+from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Drop, PendingDrop
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.section_rows import JOINT, NOTICES
@@ -33,6 +34,8 @@ from nexus_cli.sections.section import Layer, Section
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.text.untrusted_text import as_note
 
+LINE_TOKENS = 200
+"""Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
 PLAIN = Recipe("")
 
 
@@ -116,13 +119,17 @@ class SectionCollector:
         `SectionDrops`."""
         view = View.of(context.model.info.name, recipe.name, context.budget, context.count)
         budget = section_budget(context.budget.available, recipe.section_budget)
-        reader, left_out = SectionReader(sources, is_news), SectionDrops(context.conversation, show_drop)
+        log, clock = context.conversation.log, context.conversation.clock
+        reader, left_out = SectionReader(sources, is_news), SectionDrops(log, clock, show_drop)
         return cls(contributors, reader, view, notify, left_out, recipe, budget, misses)
 
     def drafting(self, notify: TakeText, conversation: Conversation) -> SectionCollector:
         """Return a collector that reads the same sources anew, knows of nothing that was sent, and records drops in
         `conversation`."""
-        reader, left_out = SectionReader(self.reader.sources), SectionDrops(conversation, lambda drop: None)
+        reader, left_out = (
+            SectionReader(self.reader.sources),
+            SectionDrops(conversation.log, conversation.clock, lambda drop: None),
+        )
         return SectionCollector(
             self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget, self.misses
         )
@@ -136,8 +143,9 @@ class SectionCollector:
 
     # -- layer 1 -----------------------------------------------------------------------------------------------
 
-    async def system_plan(self) -> tuple[SectionPlan, list[PendingDrop]]:
-        """Plan the system text; return the plan, with skipped contributors, and the drops, also of required ones."""
+    async def system_plan(self) -> tuple[SectionPlan, list[PendingDrop], str]:
+        """Plan the system text; return the plan, with skipped contributors, the drops, also of required ones, and the
+        text."""
         sections, skipped = await self.sections(Layer.SYSTEM)
         drops: list[PendingDrop] = []
         learned = {name: learned_multiplier(*counts) for name, counts in self.misses().items()}
@@ -150,7 +158,8 @@ class SectionCollector:
             choice = SectionChoice.skipped(name, why)
             required = self.contributors[name].required
             lost.append(replace(choice, drop=self.left_out.record(choice, drops)) if required else choice)
-        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), drops
+        section_plan = replace(section_plan, chosen=(*section_plan.chosen, *lost))
+        return section_plan, drops, system_text(section_plan, self.view.count)
 
     def read_in_background(self, names: Iterable[str]) -> None:
         """Read these required contributors, which were missing at the beginning of an epoch; see `reader.arrived`."""
@@ -313,3 +322,15 @@ def _explain_raise(plan: SectionPlan, cap: int, raised: int) -> SectionPlan:
     raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for sections that are always sent"
     explained = replace(saying, why=join_why(saying.why, raise_note))
     return replace(plan, chosen=tuple(explained if choice is saying else choice for choice in plan.chosen))
+
+
+def system_text(plan: SectionPlan, count: Count) -> str:
+    """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
+    missed = {
+        choice.section.id: choice.drop
+        for choice in plan.chosen
+        if choice.drop and choice.is_left_out and not choice.is_unread
+    }
+    line = left_out_line(missed, LINE_TOKENS, count)
+    unread = [f"[nexus: {choice.section.full}]" for choice in plan.chosen if choice.drop and choice.is_unread]
+    return "\n\n".join([*(choice.text for choice in plan.sent), *([line] if line else []), *unread])

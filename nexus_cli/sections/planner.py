@@ -21,8 +21,6 @@ SHARE = 0.25
 """Largest share of the budget for them."""
 LEVELS = ("dropped", "pointer", "outline", "shortened", "full")
 """From nothing to everything. A section's shortest form counts as its pointer, whatever its name."""
-LINE_TOKENS = 200
-"""Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
 MOST_NAMED = 20
 """Most sections that the line for the model names."""
 
@@ -166,17 +164,6 @@ class SectionPlan:
     def sent(self) -> tuple[SectionChoice, ...]:
         """The sections that are sent in some form."""
         return tuple(choice for choice in self.chosen if choice.form is not None)
-
-    def system_text(self, count: Count) -> str:
-        """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
-        missed = {
-            choice.section.id: choice.drop
-            for choice in self.chosen
-            if choice.drop and choice.is_left_out and not choice.is_unread
-        }
-        line = left_out_line(missed, LINE_TOKENS, count)
-        unread = [f"[nexus: {choice.section.full}]" for choice in self.chosen if choice.drop and choice.is_unread]
-        return "\n\n".join([*(choice.text for choice in self.sent), *([line] if line else []), *unread])
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.entry import Cause, Drop, PendingDrop
+from nexus_cli.core.clock import Clock, format_utc
+from nexus_cli.core.entry import Cause, Drop, Memo, PendingDrop
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
+from nexus_cli.core.services import Log
 from nexus_cli.sections.planner import SectionChoice
 from nexus_cli.sections.section import Layer, Section
 
 
 @dataclass
 class SectionDrops:
-    """Records omitted parts of the sections of a conversation, once for each text."""
+    """Records omitted parts of sections in the log of a conversation, once for each text."""
 
-    conversation: Conversation
+    log: Log
+    clock: Clock
     show_drop: Callable[[Drop], None]
     """Receives each new drop."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
@@ -32,8 +34,7 @@ class SectionDrops:
         names = self._load_names()
         if key in names:
             return names[key]
-        conversation = self.conversation
-        name, now = conversation.log.next_drop(), conversation.now()
+        name, now = self.log.next_drop(), format_utc(self.clock())
         cause = Cause.INSTRUCTION_CAP if chosen.is_capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
         what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
         if chosen.is_unread:
@@ -49,8 +50,8 @@ class SectionDrops:
             later.append((drop, note))
             self._names = None  # recorded when that epoch begins
             return name
-        conversation.log.record_drop(drop)
-        conversation.memo(*note)
+        self.log.record_drop(drop)
+        self.log.record_memo(Memo(LEFT_OUT_SECTION, now, self.log.last_id(), note[1]))
         names[key] = name
         self.show_drop(drop)
         return name
@@ -63,6 +64,6 @@ class SectionDrops:
     def _load_names(self) -> dict[tuple[str, str], str]:
         """Load the drop ids of the conversation by section id and text hash, once."""
         if self._names is None:
-            values = [memo.value for memo in self.conversation.memos(LEFT_OUT_SECTION)]
+            values = [memo.value for memo in self.log.memos(LEFT_OUT_SECTION)]
             self._names = {(str(v["section"]), str(v["sha256"])): str(v["drop"]) for v in values}
         return self._names

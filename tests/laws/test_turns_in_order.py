@@ -14,7 +14,7 @@ from search import sample
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, StepStart, ToolCallEvent, TurnEnd
-from nexus_cli.session.acts.compaction import compaction, undo_compaction
+from nexus_cli.session.acts.compaction import compaction, uncompaction
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
 
@@ -48,7 +48,7 @@ async def test_turns_at_once_are_done_one_after_another_in_order(place: Path) ->
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("act", sample([compaction(""), undo_compaction, reflection(lambda words: None)], 3))
+@pytest.mark.parametrize("act", sample([compaction(""), uncompaction(), reflection(lambda words: None)], 3))
 async def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
     async with checked(place, [CALL, "a", "b", "c"]) as (_around, session, entries):
         turn = await began(session, "FIRST", ToolCallEvent)

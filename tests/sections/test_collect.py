@@ -15,13 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sections.held_up import give_up, wait_until
 
-from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import PendingDrop
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sections.collect import SectionCollector
+from nexus_cli.sections.collect import SectionCollector, system_text
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.planner import SectionChoice
 from nexus_cli.sections.reader import SectionReader
@@ -50,7 +49,7 @@ class Kept(SectionDrops):
     """What was left out, in memory."""
 
     def __init__(self) -> None:
-        super().__init__(Conversation(MemoryLog(), local_now, lambda message, preamble: 1), lambda drop: None)
+        super().__init__(MemoryLog(), local_now, lambda drop: None)
         self.texts: list[SectionChoice] = []
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
@@ -93,7 +92,7 @@ def preamble(of: SectionCollector, *, prompt: bool = False) -> str:
 
 def system(of: SectionCollector) -> str:
     """The system text."""
-    return asyncio.run(of.system_plan())[0].system_text(of.view.count)
+    return system_text(asyncio.run(of.system_plan())[0], of.view.count)
 
 
 def test_only_what_differs_from_what_was_sent_is_sent_again() -> None:

@@ -17,7 +17,7 @@ from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import live_report
-from nexus_cli.session.acts.compaction import undo_compaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.session import Session
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))
@@ -56,7 +56,7 @@ async def test_what_an_undo_brought_back_is_not_told_as_left_out(tmp_path: Path)
     async with living(tmp_path, Summariser(work=work), *TURNS, window=40_000, compact=kept) as session:
         assert ended(await session.compact()).ok
         before = looked(await turn(session, "LOOK"))
-        await done(session, undo_compaction)
+        await done(session, uncompaction())
         after = looked(await turn(session, "LOOK again"))
     assert "left out, 0 of 1 asked for again" in before and "\n  d1: messages" in before
     assert after.endswith("left out: nothing")

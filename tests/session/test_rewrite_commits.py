@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.memo_kinds import COMPACTION, REWRITE, UNDONE_COMPACTION
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog, Ledger, database
-from nexus_cli.session.acts.compaction import undo_compaction
+from nexus_cli.session.acts.compaction import uncompaction
 
 WANTED = {
     "compaction": {REWRITE, COMPACTION},
@@ -60,7 +60,7 @@ async def test_at_no_commit_is_there_an_epoch_without_its_notes(
     async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
         seen[0] = 1
         assert ended(await session.compact()).ok
-        await done(session, undo_compaction)
+        await done(session, uncompaction())
         session.reload()
         (tmp_path / "NEXUS.md").write_text("Say moin.\n")
         await turn(session, "and now")

@@ -26,7 +26,7 @@ from nexus_cli.core.entry import ItemForm, Manifest, WindowItem
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message
 from nexus_cli.ledger import LaneLog
-from nexus_cli.session.acts.compaction import undo_compaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.session import Session
 
 SUMMARY = "Goal: as said. Next: go on. SUMMARY: the person wants lists. " + "what was done. " * 20
@@ -174,7 +174,7 @@ def test_truncation_compaction_and_undo_of_a_session_are_run_by_its_context(
         drafted.clear()
         await session.compact()
         assert drafted
-        [event async for event in session.act(undo_compaction)]
+        [event async for event in session.act(uncompaction())]
         conversation, made = session.context.conversation, list[tuple[int, str]]()
         epoch = conversation.epoch
         while epoch.parent is not None:

@@ -53,8 +53,7 @@ class PromptAssembly(PromptAssembler):
             return Rewrite(context.conversation.epoch.with_header(self.inherited))
         called = await asyncio.to_thread(self.offer.called_for)
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), called))
-        plan, pending = await self.collector.system_plan()
-        text = plan.system_text(self.collector.view.count)
+        plan, pending, text = await self.collector.system_plan()
         header = replace(
             context.conversation.epoch,
             model=self.collector.view.model,

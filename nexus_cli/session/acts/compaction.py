@@ -37,7 +37,7 @@ def preview(instructions: str, report: Callable[[JsonObject], None]) -> Act:
     return act
 
 
-async def undo_compaction(session: BaseSession) -> None:
+def uncompaction() -> Act:
     """Undo the newest compaction in force, without losing messages or sending a request.
 
     System text and tools of the former epoch come back with it, so that what the provider cached of it counts, unless
@@ -45,36 +45,40 @@ async def undo_compaction(session: BaseSession) -> None:
     Raises `UsageError` if there is none, `NexusError("overflow", ...)` if the former window no longer
     fits the budget.
     """
-    engine = session.engine
-    conversation = engine.conversation
-    if conversation.next_step().calls:
-        raise UsageError("nothing was undone", "a tool call has no result yet", "Run /continue first")
-    active = conversation.compaction_in_force()
-    if active is None or active.parent is None:
-        why = "this session has no active compaction"
-        raise UsageError("nothing to undo", why, "/compact summarizes older messages")
-    old = conversation.log.epoch(active.parent)
-    tokens_before = engine.next_request().tokens
-    head = conversation.restored_head(old)
-    is_same_model = old.model == engine.model.info.name
-    anchor = engine.backoff.anchor_before(active.id) if is_same_model else None
-    _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
-    if is_same_model:
-        planned = Rewrite(replace(old, effort=engine.model.effort))
-    else:
-        planned = await engine.prompt.draft_epoch(engine.context)
-    epoch = conversation.make_epoch(head, UNDO, planned.epoch)
-    _refuse_if_too_large(engine.context.project(epoch=epoch, items=epoch.head, anchor=anchor))
-    is_older = is_same_model and old.system != conversation.epoch.system
-    notes = engine.backoff.undone(epoch.id, active.id)
-    engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
-    engine.readings.epoch_cause = ""
-    line = f"compaction undone: {tokens_before:,} -> {engine.next_request().tokens:,} tokens"
-    engine.control.emit_notice(line, warning=False)
-    if is_older:
-        engine.control.emit_notice(
-            "the system prompt from before the compaction is back; /reload updates it", warning=False
-        )
+
+    async def act(session: BaseSession) -> None:
+        engine = session.engine
+        conversation = engine.conversation
+        if conversation.next_step().calls:
+            raise UsageError("nothing was undone", "a tool call has no result yet", "Run /continue first")
+        active = conversation.compaction_in_force()
+        if active is None or active.parent is None:
+            why = "this session has no active compaction"
+            raise UsageError("nothing to undo", why, "/compact summarizes older messages")
+        old = conversation.log.epoch(active.parent)
+        tokens_before = engine.next_request().tokens
+        head = conversation.restored_head(old)
+        is_same_model = old.model == engine.model.info.name
+        anchor = engine.backoff.anchor_before(active.id) if is_same_model else None
+        _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
+        if is_same_model:
+            planned = Rewrite(replace(old, effort=engine.model.effort))
+        else:
+            planned = await engine.prompt.draft_epoch(engine.context)
+        epoch = conversation.make_epoch(head, UNDO, planned.epoch)
+        _refuse_if_too_large(engine.context.project(epoch=epoch, items=epoch.head, anchor=anchor))
+        is_older = is_same_model and old.system != conversation.epoch.system
+        notes = engine.backoff.undone(epoch.id, active.id)
+        engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
+        engine.readings.epoch_cause = ""
+        line = f"compaction undone: {tokens_before:,} -> {engine.next_request().tokens:,} tokens"
+        engine.control.emit_notice(line, warning=False)
+        if is_older:
+            engine.control.emit_notice(
+                "the system prompt from before the compaction is back; /reload updates it", warning=False
+            )
+
+    return act
 
 
 def _refuse_if_too_large(request: RequestPlan) -> None:

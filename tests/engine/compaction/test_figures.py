@@ -22,7 +22,7 @@ from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
 from nexus_cli.reports.event_texts import describe_compaction_end
-from nexus_cli.session.acts.compaction import preview, undo_compaction
+from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.session import Session
 
 SMALL = Settings(models={MODEL: {**PRICES, "window": 24_000}})
@@ -74,7 +74,7 @@ async def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_pat
         drop = session.drops()[-1]
         listed = session.dispatcher.services[Assembly].contents()["drops"]
         assert value["goes"]["tokens"] == drop.tokens == listed[-1]["tokens"]
-        told = noted(await done(session, undo_compaction))
+        told = noted(await done(session, uncompaction()))
         assert figures(told) == [small, session.status().used] and abs(session.status().used - full) < full // 100
     finally:
         await session.aclose()
@@ -101,7 +101,7 @@ async def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_proc
         await session.aclose()
     again = opened(provider, tmp_path, session.id, settings=SMALL)
     try:
-        await done(again, undo_compaction)
+        await done(again, uncompaction())
         assert abs(again.status().used - full) < full // 100
     finally:
         await again.aclose()
@@ -118,7 +118,7 @@ async def test_after_an_undo_the_former_beginning_is_expected_found_and_not_book
         for between in ((), ("between",)):
             assert ended(await session.compact()).ok
             await lived(session, *between)
-            await done(session, undo_compaction)
+            await done(session, uncompaction())
             memo = engine.conversation.memos("rewrite")[-1].value
             told = engine.next_request()
             assert memo["cause"] == "undo" and memo["cold"] < (told.tokens // 2 if between else 200)

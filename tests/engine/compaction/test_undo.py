@@ -18,7 +18,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.check_replay import check
-from nexus_cli.session.acts.compaction import undo_compaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.session import Session
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))
@@ -45,11 +45,11 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
                     await turn(session, f"MORE{number}{more} make a list")
         async with living(tmp_path, Summariser(), again=session.id, window=40_000) as again:
             tail = [item.message.content for item in again.context.conversation.tail]
-            await done(again, undo_compaction)
+            await done(again, uncompaction())
             assert shown(again) == hashes[1] + tail
             await turn(again, "BETWEEN make a list")
         async with living(tmp_path, Summariser(), again=session.id, window=40_000) as third:
-            await done(third, undo_compaction)
+            await done(third, uncompaction())
             assert shown(third)[: len(hashes[0])] == hashes[0]
             assert [t for t in shown(third) if t.startswith(("TURN", "MORE", "BETWEEN"))] == [
                 *TURNS,
@@ -57,7 +57,7 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
                 "BETWEEN make a list",
             ]
             with pytest.raises(NexusError, match="nothing to undo"):
-                await done(third, undo_compaction)
+                await done(third, uncompaction())
             await turn(third, "go on")
         return session.id
 
@@ -72,7 +72,7 @@ def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_p
         async with living(tmp_path, Summariser(), again=asked.id, interactive=True) as session:
             assert ended(await session.compact()).ok
             assert session.context.conversation.epoch.tools == before.tools, "also where a person is there"
-            await done(session, undo_compaction)
+            await done(session, uncompaction())
             after = session.context.conversation.epoch
             assert (after.system, after.tools) == (before.system, before.tools)
             await turn(session, "go on")
@@ -94,7 +94,7 @@ def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path:
             assert ended(await session.compact()).ok
             await turn(session, "SINCE make a list")
             assert "Never run the linter." in session.context.conversation.epoch.system
-            said = noted(await done(session, undo_compaction))
+            said = noted(await done(session, uncompaction()))
             assert (
                 session.context.conversation.epoch.system == before.system
                 and "prompt from before the compaction is back" in said
@@ -116,7 +116,7 @@ def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_pat
             with pytest.raises(
                 NexusError, match=r"the former messages need [\d,]+ tokens, but only [\d,]+ fit"
             ) as caught:
-                await done(small, undo_compaction)
+                await done(small, uncompaction())
             assert caught.value.kind == "overflow" and window_hash(small) == before
         return session.id
 
@@ -129,7 +129,7 @@ async def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) ->
 
     async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
         assert ended(await session.compact()).ok
-        await done(session, undo_compaction)
+        await done(session, uncompaction())
         engine = session.engine
         engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
         asked = len(script.asked)
@@ -144,13 +144,13 @@ def test_an_undone_session_that_is_forked_replays_whole(tmp_path: Path) -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             assert ended(await session.compact()).ok
             await turn(session, "SINCE make a list")
-            await done(session, undo_compaction)
+            await done(session, uncompaction())
             await turn(session, "go on")
         with the_ledger() as ledger:
             fork = ledger.fork_session(session.id, at="2026-01-13T09:30:00Z").id
         async with living(tmp_path, Summariser(), "only here", again=fork) as forked:
             with pytest.raises(NexusError, match="nothing to undo"):
-                await done(forked, undo_compaction)
+                await done(forked, uncompaction())
         return session.id, fork
 
     for name in asyncio.run(live()):

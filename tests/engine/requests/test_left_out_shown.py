@@ -20,7 +20,7 @@ from nexus_cli.core.drop_list import MOST_DIFFERENCE, returned_drops, window_dro
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.acts.compaction import undo_compaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.options import Options
 
 
@@ -151,7 +151,7 @@ async def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_pa
     async with living(tmp_path, Summariser(), *TURNS) as session:
         assert ended(await session.compact()).ok
         assert session.status().drops == len(session.drops()) == 1
-        await done(session, undo_compaction)
+        await done(session, uncompaction())
         assert session.status().drops == 0
     with the_ledger() as ledger:
         value = session_drops(ledger, session.id)
@@ -169,11 +169,11 @@ async def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_pa
 async def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_path: Path) -> None:
     async with living(tmp_path, Summariser(), *TURNS) as session:
         assert ended(await session.compact()).ok
-        await done(session, undo_compaction)
+        await done(session, uncompaction())
         assert ended(await session.compact()).ok
         session.ledger.log(session.id).count_recall("d1")
         assert session.status().drops == 2
-        await done(session, undo_compaction)
+        await done(session, uncompaction())
         assert session.status().drops == 0, "and both are back when that is undone too"
         assert ended(await session.compact()).ok
     with the_ledger() as ledger:

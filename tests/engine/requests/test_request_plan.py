@@ -35,7 +35,7 @@ from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import context_report, live_report
-from nexus_cli.session.acts.compaction import preview, undo_compaction
+from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
@@ -265,7 +265,7 @@ class Person:
                     await session.compact()
                 case "undo":
                     with suppress(NexusError):  # nothing to undo
-                        await done(session, undo_compaction)
+                        await done(session, uncompaction())
                 case "reload":
                     (self.folder / "NEXUS.md").write_text("Be exact and brief. " * len(self.provider.seen))
                     session.reload()
