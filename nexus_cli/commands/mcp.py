@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, report_act
 from nexus_cli.config.paths import places, project_root, with_tilde, working_folder
-from nexus_cli.config.project_items import describe_waiting, waits_for_trust
+from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError, suggest_name
@@ -229,9 +229,8 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
     if (entry := catalogue.entries.get(name)) is not None:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
-    hint = suggest_name(name, catalogue.entries, "`nexus mcp list` shows all servers")
-    if not broken and waits_for_trust(project_root(working_folder(directory)), "server", name):
-        broken, hint = "not active in this project until you trust it", "See `nexus trust`"
+    waiting = describe_waiting(project_root(working_folder(directory)))
+    hint = suggest_name(name, catalogue.entries, waiting or "`nexus mcp list` shows all servers")
     raise UsageError(f"server {one_line(name)[:64]}", broken or "there is no such server", hint)
 
 

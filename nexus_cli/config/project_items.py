@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, KINDS, PATHS
+from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_items
-from nexus_cli.config.trust_items import item_key
 from nexus_cli.core.elide import join_with_and, plural
 from nexus_cli.core.shared_types import Paths
 
@@ -52,14 +51,6 @@ def trusted_variables(cwd: Path) -> dict[str, str]:
     items = (item for _, trusted in trusted_folders(cwd, ("variable",)) for item in trusted.items.values())
     pairs = (item.definition.partition("=") for item in items if item.kind == "variable")
     return {name: value for name, _, value in pairs}
-
-
-def waits_for_trust(project: Path, kind: str, name: str) -> bool:
-    """Return True if `project` has an item of this kind and name that waits for trust."""
-    configuration = read_configuration(project, (kind,))
-    waiting = configuration.items.keys() - trusted_items(project, configuration)
-    keys = {item_key(kind, name), *(item_key(kind, f"{file}: {name}") for file in PATHS[kind])}
-    return not waiting.isdisjoint(keys)
 
 
 def describe_waiting(project: Path) -> str:
