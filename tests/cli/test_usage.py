@@ -147,7 +147,7 @@ def test_the_shell_completes_commands(nexus: Run) -> None:
         quoted: b"all\n",
         "nexus plan res": b"resume\n",
         "nexus sessions --ru": b"--running\n",
-        "nexus sessions list --all --limit 3 --wo": b"--worktree\n",
+        "nexus sessions list --all --limit 3 --ru": b"--running\n",
         "nexus sessions x ": b"\n",
         "nexus nonsense ": b"\n",
     }
