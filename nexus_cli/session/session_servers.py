@@ -109,8 +109,10 @@ class SessionServers(ServerTools):
             self._tell(line)
         for name in catalogue.lists.keys() - since.lists.keys():
             self._failed.pop(catalogue.entries[name].sha256, None)  # another process could list its tools
+        is_reloaded = self._session.engine.readings.epoch_cause == "reload"
         for entry in self._catalogue.unlisted:
-            self._begin_list(entry)  # also one that failed in an earlier turn
+            if entry.sha256 not in self._tasks or is_reloaded:
+                self._begin_list(entry)
         listed = [entry for entry in self._catalogue.entries.values() if entry.sha256 in self._listed]
         running = [entry for entry in listed if self._find_revision(entry)]  # others are compared before a call
         waiting = {self._begin_list(entry) for entry in running if self._is_outdated(entry)}

@@ -201,7 +201,7 @@ def test_a_broken_server_is_named_with_its_last_line_alone_and_its_test_shows_th
         assert tested.status == 1 and "Traceback | File x | no module y" in tested.told[-1], tested
 
 
-def test_a_server_that_was_repaired_after_its_start_failed_works_from_the_next_message_on(tmp_path: Path) -> None:
+def test_a_server_that_was_repaired_after_its_start_failed_works_after_a_reload(tmp_path: Path) -> None:
     with stage(tmp_path, model) as place:
         notes = place.folder / "notes.txt"
         notes.write_text("a note\n")
@@ -214,6 +214,8 @@ def test_a_server_that_was_repaired_after_its_start_failed_works_from_the_next_m
             repl.idle()
             assert "exited with status 3" in str(bodies(place)[-1]["messages"])
             (place.folder / "ready").touch()
+            repl.send("/reload\r")
+            repl.wait_for("Instructions reloaded")
             repl.say("SEARCH for it once more")
             repl.wait_for(shows("found True: a note"))
             repl.idle()
