@@ -169,9 +169,9 @@ class QuestionPanel(FieldPanel):
 
     @property
     def follows(self) -> bool:
-        """True if it is the next one of several questions: the person is at the keys and expects it."""
+        """True if it comes right behind an answer: the person is at the keys and expects the next one of several."""
         is_expected = self.question.was_listed or not self.question.approves
-        return self.question.follows or (is_expected and loop_time() - self._answered < FOLLOWS)
+        return is_expected and loop_time() - self._answered < FOLLOWS
 
     @property
     def choosing(self) -> bool:
@@ -432,10 +432,11 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
 async def wait_for_quiet(panel: QuestionPanel) -> None:
     """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
     is no draft either. Return at once for a hidden line and the question of a command, which the person has asked for,
-    and for the next question of several; if that approves, as soon as it has been drawn."""
+    and for the next question of several; if that approves, or comes late, as soon as it has been drawn."""
     follows = panel.follows and not panel.has_draft()
     if panel.question.is_hidden or panel.question.is_expected or (follows and not panel.question.approves):
         return
+    follows = follows or (panel.question.follows and not panel.has_draft())
     quiet = 0.0 if follows else QUIET if panel.question.keys else LOOK
     while True:
         early = panel.early_answer

@@ -21,6 +21,7 @@ from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen import key_bindings
+from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS
 
 pytestmark = pytest.mark.put_clock
@@ -793,6 +794,17 @@ async def test_the_next_question_of_several_takes_keys_at_once_however_late_it_c
         await on.until(lambda: asking.done() or on.controller.said)
         asking.cancel()
         assert (on.controller.said, asking.result() if asking.done() else []) == ([], ["1", "2"])
+
+
+async def test_the_next_question_of_several_takes_no_keys_before_it_was_drawn_if_it_comes_late() -> None:
+    panel = QuestionPanel(colour=False, has_draft=lambda: False, draft=str)
+    panel.begin(AskedQuestion("Second?", [AnswerKey("1", "yes", "yes")], follows=True), asyncio.Future())
+    opening = asyncio.ensure_future(wait_for_quiet(panel))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not opening.done()
+    panel.note_drawn()
+    await opening
 
 
 async def test_leaving_answers_the_open_question_with_nothing() -> None:
