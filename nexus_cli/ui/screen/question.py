@@ -128,6 +128,7 @@ class QuestionPanel(FieldPanel):
         """True if the field has the focus."""
         self.drawn_at = 0.0
         """Time when the question was first drawn, 0 before."""
+        self.drawn = asyncio.Event()
         self.question = AskedQuestion("")
         self.marked: int | None = None
         """The place of the key that Enter takes in the empty field, None for none."""
@@ -181,6 +182,7 @@ class QuestionPanel(FieldPanel):
     def begin(self, question: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
         self.question, self.is_open, self.drawn_at = question, False, 0.0
+        self.drawn.clear()
         self._early = EarlyKeys()
         self.clear(answer)
 
@@ -188,6 +190,7 @@ class QuestionPanel(FieldPanel):
         """Record that the question is on the screen, where keys that are typed from now on may be meant for it."""
         if not self.drawn_at:
             self.drawn_at = loop_time()
+            self.drawn.set()
             self._early = EarlyKeys(can_answer=not self.has_draft())
         if self._stands_since == inf:
             self._stands_since = loop_time()
@@ -436,7 +439,10 @@ async def wait_for_quiet(panel: QuestionPanel) -> None:
     follows = panel.follows and not panel.has_draft()
     if panel.question.is_hidden or panel.question.is_expected or (follows and not panel.question.approves):
         return
-    follows = follows or (panel.question.follows and not panel.has_draft())
+    if panel.question.follows:
+        await panel.drawn.wait()
+        if not panel.has_draft():
+            return
     quiet = 0.0 if follows else QUIET if panel.question.keys else LOOK
     while True:
         early = panel.early_answer
