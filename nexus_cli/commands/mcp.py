@@ -229,7 +229,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
     if (entry := catalogue.entries.get(name)) is not None:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
-    waiting = describe_waiting(project_root(working_folder(directory)))
+    waiting = describe_waiting(project_root(working_folder(directory)), own=["server"])
     hint = suggest_name(name, catalogue.entries, waiting or "`nexus mcp list` shows all servers")
     raise UsageError(f"server {one_line(name)[:64]}", broken or "there is no such server", hint)
 

@@ -53,15 +53,15 @@ def trusted_variables(cwd: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def describe_waiting(project: Path) -> str:
+def describe_waiting(project: Path, own: Collection[str] = ()) -> str:
     """Return a line such as `Not active in this project: 3 skills and 1 hook (see ...)`, "" if it has
-    none beside `.nexus` that waits for trust."""
+    none beside `.nexus` that waits for trust, nor of the kinds `own` in it."""
     configuration = read_configuration(project, KINDS)
     in_force = trusted_items(project, configuration)
     waiting = Counter(
         item.kind
         for key, item in configuration.items.items()
-        if key not in in_force and any(name.startswith(ABOVE) for name in item.parts)
+        if key not in in_force and (item.kind in own or any(name.startswith(ABOVE) for name in item.parts))
     )
     counts = [plural(count, noun) for kind, noun in NOUNS.items() if (count := waiting[kind])]
     return f"Not active in this project: {join_with_and(counts)} (see `nexus trust`)" if counts else ""

@@ -48,7 +48,7 @@ IMPORTED_SESSION = "imported"
 `left_out`."""
 JOB = "job"
 """Memo with the state of a job, written when it starts and when it ends; by the next opening of the session if it was
-`killed` with its process."""
+`killed` with its process. `untold` is the report of its end that an earlier version has kept for the next request."""
 LEFT_OUT_SECTION = "left_out"
 """Memo of a dropped `section`: `sha256` of its whole text, and the id of the `drop`."""
 LIMITS_IN_FORCE = "limits"

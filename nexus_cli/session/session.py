@@ -138,7 +138,9 @@ class Session(BaseSession):
         self.dispatcher.permission.continue_from(previous.dispatcher.permission)
         mine, theirs = self.engine.readings, previous.engine.readings
         mine.epoch_cause = mine.epoch_cause or theirs.epoch_cause
-        self.engine.notices.waiting[:] = previous.engine.notices.waiting
+        waiting, earlier = self.engine.notices.waiting, previous.engine.notices.waiting
+        # A line that only this one has loaded waited for a turn of the other that ended before its request.
+        waiting[:] = [*(line for line in waiting if line not in earlier), *earlier]
         for kind in (Workers, Jobs):
             self.services.continue_from(kind, previous.services)
         if self.workers is not None:

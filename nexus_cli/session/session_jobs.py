@@ -466,7 +466,9 @@ class SessionJobs(Jobs):
         conversation = self._engine.conversation
         self._earlier = {row["id"]: row for row in recorded_jobs(conversation)}
         for job_id, value in _newest_records(conversation).items():
-            if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
+            if untold := value.get("untold"):
+                self._engine.notices.keep(job_id, untold)
+            elif value["state"] in (RUNNING, CLOSED) and not value.get("told"):
                 conversation.memo(JOB, {**value, "told": True})
                 earlier = self._earlier[job_id]
                 line = f"job {job_id} ({earlier['name']}) {earlier['how']} and is no longer running"

@@ -570,6 +570,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
         worker.in_background = worker.untold = not wait
+        self.session.engine.notices.keep(worker.id)  # its next end may have the same line
         worker.released = None
         worker.source = source
         self._launch(worker, name_sender(text, source), spending)

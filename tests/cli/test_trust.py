@@ -192,6 +192,13 @@ def test_without_configuration_there_is_nothing_to_trust(nexus: Run, tmp_path: P
     assert nexus("trust", "nowhere").returncode == 2
 
 
+def test_a_server_of_an_untrusted_project_is_told_to_wait_in_whichever_file_it_is(nexus: Run, project: Path) -> None:
+    (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {"one": {"command": "serve"}}}')
+    told = nexus("mcp", "test", "one").stderr.decode()
+    why = "there is no such server. Not active in this project: 1 MCP server (see `nexus trust`)."
+    assert told == f"nexus: server one: {why}\n"
+
+
 def test_memory_cannot_be_put_in_order_without_a_model(nexus: Run, tmp_path: Path) -> None:
     done = nexus("memory", "consolidate")
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)

@@ -17,6 +17,7 @@ from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.engine import turn
 from nexus_cli.reports.check_replay import check
+from nexus_cli.sections.reader import SectionReader
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import describe_run
@@ -66,6 +67,29 @@ def test_what_a_turn_that_ended_before_its_request_had_to_tell_is_told_by_the_ne
         provider = Played(lambda request: "done")
         assert say(opened(provider, moved, session.id), "where are we?")[1].ok
         assert str(provider.seen[0]).count(f"the working folder is now {moved}, no longer {before}") == 1
+
+
+@pytest.mark.matrix
+def test_what_arises_while_the_sections_of_the_last_request_are_read_is_told_when_the_session_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, session = SectionReader.sections, opened(Played(lambda request: "one"), tmp_path)
+
+    async def read_meanwhile(self: SectionReader, *arguments: Any) -> Any:
+        found = await read(self, *arguments)
+        await asyncio.sleep(0.005)
+        session.engine.notices.keep("j1", "job j1 ended")
+        await asyncio.sleep(0.005)
+        return found
+
+    session.engine.tell_model("another notice")
+    monkeypatch.setattr(SectionReader, "sections", read_meanwhile)
+    assert say(session, "begin")[1].ok
+    monkeypatch.undo()
+    for _ in range(2):
+        provider = Played(lambda request: "done")
+        assert say(opened(provider, tmp_path, session.id), "go on")[1].ok
+        assert str(provider.seen[0]).count("job j1 ended") == 1 == str(provider.seen[0]).count("another notice")
 
 
 @pytest.mark.matrix

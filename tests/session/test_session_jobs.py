@@ -228,6 +228,19 @@ async def test_the_end_of_a_job_after_the_last_turn_is_told_when_the_session_is_
 
 
 @pytest.mark.matrix
+async def test_the_end_of_a_job_that_an_earlier_version_has_kept_is_told_once(tmp_path: Path) -> None:
+    async with opened(tmp_path, "begun") as (session, _):
+        await turn(session, "begin")
+        value = {"session": session.id, "id": "j1", "command": "make", "state": "ended", "status": 2, "seconds": 3.0}
+        session.engine.conversation.memo(JOB, {**value, "untold": "job j1 (make) ended; last lines: broken"})
+        name = session.id
+    for _ in range(2):
+        async with opened(tmp_path, again=name) as (session, provider):
+            await turn(session, "go on")
+        assert str(provider.seen[-1]).count("job j1 (make) ended; last lines: broken") == 1
+
+
+@pytest.mark.matrix
 async def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
     jobs = [
         ("bash", {"command": command, "background": True}) for command in ("sleep 0.6; exit 4", "sleep 61", "sleep 62")

@@ -18,6 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, Request, TextDelta
+from nexus_cli.engine import turn
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.export import session_pieces
 from nexus_cli.session.factory import open_session
@@ -58,6 +59,30 @@ async def test_the_same_session_goes_on_under_another_model_with_what_was_allowe
     assert provider.seen[-1][1]["content"].endswith("one")
     with the_ledger() as ledger:
         assert ledger.session(second.id).model == OTHER and ledger.session(second.id).turns == 2
+
+
+@pytest.mark.matrix
+async def test_what_a_message_without_a_request_had_to_tell_is_told_under_another_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first turn after the end of a job cost too much, so the person chose another model."""
+
+    async def refuse(*arguments: object) -> None:
+        raise NexusError("limit", "the request", "it would cost too much")
+
+    provider = Played(lambda request: "done")
+    session = _open(tmp_path, provider)
+    await _turn(session, "one")
+    session.engine.notices.keep("j1", "job j1 ended")
+    with monkeypatch.context() as patch:
+        patch.setattr(turn, "call_model", refuse)
+        await _turn(session, "two")
+    session.engine.notices.keep("j2", "job j2 ended")
+    session = _open(tmp_path, provider, earlier=session, model=OTHER, resume=session.id)
+    for _ in range(2):
+        await _turn(session, "three")
+        assert [str(provider.seen[-1]).count(f"job {job} ended") for job in ("j1", "j2")] == [1, 1]
+    await session.aclose()
 
 
 @pytest.mark.matrix

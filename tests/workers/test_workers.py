@@ -571,6 +571,25 @@ def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool
 
 
 @pytest.mark.matrix
+async def test_each_end_of_a_worker_that_was_steered_is_told_also_if_its_report_was_not_read(tmp_path: Path) -> None:
+    crew, over = Crew({"ONE": doing("the report"), "root": handing({"task": "ONE", "wait": False})}), asyncio.Event()
+    session = crewed(crew, tmp_path, interactive=True, front="chat")
+    session.listen(lambda one: over.set() if _states([one])[-1:] == ["finished"] else None)
+    try:
+        if _states([event async for event in session.run("root")])[-1:] != ["finished"]:
+            await asyncio.wait_for(over.wait(), 120)
+        for times in (1, 2):
+            assert [event async for event in session.run("and?")]
+            assert str(crew.seen[-1][1].messages).count("worker w1 finished") == times
+            assert session.workers is not None
+            over.clear()
+            assert (await session.workers.steer("w1", "look again", wait=False)).text.endswith("in the background.")
+            await asyncio.wait_for(over.wait(), 120)
+    finally:
+        await session.aclose()
+
+
+@pytest.mark.matrix
 async def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
     session = crewed(Crew({"root": doing("done")}), tmp_path, interactive=True, front="chat")
     aside: list[Any] = []

@@ -57,8 +57,8 @@ class Notices:
         """Tell the model the notes that it was not told yet: another process may have made an undo, or pinned a
         text."""
         notes = [memo for memo in self._find_untold(SERVER_CUT, UNDONE_FILES, PIN) if "told" in memo.value]
-        texts = {pin.text for pin in list_pins(self.conversation)}
-        untold = (memo for memo in notes if memo not in self.told_notes)
+        untold = [memo for memo in notes if memo not in self.told_notes]
+        texts = {pin.text for pin in list_pins(self.conversation)} if untold else set[str]()
         self.tell(*_drop_reversed(memo.value for memo in untold if memo.kind != PIN or memo.value["text"] in texts))
         self.told_notes = notes
 

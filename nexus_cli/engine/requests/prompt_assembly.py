@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.rewrite import Rewrite
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.section_rows import UNREAD
 from nexus_cli.core.shared_types import TakeText
@@ -88,7 +89,7 @@ class PromptAssembly(PromptAssembler):
         arrived = self.collector.reader.arrived if everything else ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble()
-        noted = tuple(notices)  # others may come while the sections are read
+        noted, noted_at = tuple(notices), conversation.now()  # others may come while the sections are read
         changed = await self.collector.changed_sections(prompt=not everything)
         self._due, sections = self._due and bool(changed.text), changed.to_json()
 
@@ -98,7 +99,7 @@ class PromptAssembly(PromptAssembler):
             if sections:
                 plan, head = changed.plan, {"epoch": conversation.epoch.id, "told": changed.sent}
                 rows = {"pool": plan.budget, "raised": plan.raised, "sections": list(sections)}
-                conversation.memo(PLAN, {**head, **rows})
+                conversation.log.record_memo(Memo(PLAN, noted_at, conversation.last, {**head, **rows}))
             if facts := changed.fact_ids():
                 conversation.memo(TOLD_FACTS, {"ids": facts})
             if changed.has_notices:
