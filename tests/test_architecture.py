@@ -118,7 +118,8 @@ LAZY = {
     "provider/key_check.py": {"http"},  # once for a key that was typed
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
-    "engine/requests/engine.py": {"nexus_cli"},  # a pin that another process set
+    "engine/requests/notices.py": {"nexus_cli"},  # a pin that another process set
+    "engine/requests/engine.py": {"nexus_cli"},  # a resumed session, and what only looks ahead
     "provider/model_info.py": {"nexus_cli"},  # models that nobody states a window for
     "text/front_matter.py": {"yaml", "tomllib"},  # slow, and few guides need it
     "conversation/tokens/counter.py": {"tiktoken"},

@@ -141,6 +141,7 @@ class Session(BaseSession):
         waiting, earlier = self.engine.notices.waiting, previous.engine.notices.waiting
         # A line that only this one has loaded waited for a turn of the other that ended before its request.
         waiting[:] = [*(line for line in waiting if line not in earlier), *earlier]
+        previous.engine.notices.waiting = waiting  # its checks may still run
         for kind in (Workers, Jobs):
             self.services.continue_from(kind, previous.services)
         if self.workers is not None:
@@ -225,7 +226,8 @@ class Session(BaseSession):
         if not self.is_bare and engine.conversation.is_recorded and engine.begins_epoch:
             draft = engine.drafting(notify)
             planned = run_to_end(draft.prompt.draft_epoch(draft.context))
-            engine.readings.drafted = draft.draft_replanned(planned, SWITCH)
+            epoch = draft.conversation.make_epoch(draft.conversation.arranged, SWITCH, planned.epoch)
+            engine.readings.drafted = replace(planned, epoch=epoch)  # without its price, which nobody asks for
         return engine.next_request()
 
     async def warn_of_cold_request(self) -> str:

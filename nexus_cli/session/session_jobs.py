@@ -401,8 +401,6 @@ class SessionJobs(Jobs):
         job.over.set()
         self._ports.close(job.id)
         failed = job.process is not None and bool(job.process.error) and not job.recorded
-        if not failed:
-            self._record(job)
         if not self.running():
             if self._watch is not None:
                 self._watch.cancel()
@@ -420,6 +418,8 @@ class SessionJobs(Jobs):
                 for output_line in last if job.status else ():
                     control.emit_aside(Notice(f"| {output_line}"))
                 self._engine.notices.keep(job.id, f"{line}; last lines: {' / '.join(last)}" if last else line)
+        if not failed:  # behind the report: a process that is killed in between reports that the job has ended
+            self._record(job)
 
     async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
         if job.state == RUNNING and job.process is not None:
@@ -469,10 +469,10 @@ class SessionJobs(Jobs):
             if untold := value.get("untold"):
                 self._engine.notices.keep(job_id, untold)
             elif value["state"] in (RUNNING, CLOSED) and not value.get("told"):
-                conversation.memo(JOB, {**value, "told": True})
                 earlier = self._earlier[job_id]
                 line = f"job {job_id} ({earlier['name']}) {earlier['how']} and is no longer running"
                 self._engine.notices.keep(job_id, line)
+                conversation.memo(JOB, {**value, "told": True})
                 if value.get("killed"):  # nexus could not say so
                     self._engine.control.emit_aside(Notice(line, warning=False))
 

@@ -103,3 +103,9 @@ def test_the_agent_of_the_session_sends_to_the_space_that_was_entered(husam: Fak
     assert (message.sender.name, message.text) == ("nexus", "hello")
     with pytest.raises(NexusError, match="not in a space with this name"):
         husam.run("space enter Project")
+
+
+def test_the_command_that_joins_a_space_quotes_a_name_of_two_words(context: FakeContext) -> None:
+    with pytest.raises(NexusError, match="was not a member of a space") as caught:
+        context.run("space enter Project Alpha")
+    assert "nexus space join 'Project Alpha' --as nexus" in caught.value.hint

@@ -45,7 +45,6 @@ from nexus_cli.engine.requests.notices import Notices
 from nexus_cli.engine.requests.readings import Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
-from nexus_cli.engine.requests.unwritten_log import UnwrittenLog
 from nexus_cli.engine.requests.user_input import clip_message, find_all
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.model_info import load_model_info
@@ -290,6 +289,8 @@ class Engine:
 
         `notify` receives lines about skipped contributors and unusual files, which it reads anew.
         """
+        from nexus_cli.engine.requests.unwritten_log import UnwrittenLog  # noqa: PLC0415  (few sessions look ahead)
+
         context = copy(self.context)
         context.conversation = copy(self.conversation)
         context.conversation.log = UnwrittenLog(self.conversation.log)

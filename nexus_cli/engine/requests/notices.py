@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
-from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
@@ -57,9 +56,11 @@ class Notices:
         """Tell the model the notes that it was not told yet: another process may have made an undo, or pinned a
         text."""
         notes = [memo for memo in self._find_untold(SERVER_CUT, UNDONE_FILES, PIN) if "told" in memo.value]
-        untold = [memo for memo in notes if memo not in self.told_notes]
-        texts = {pin.text for pin in list_pins(self.conversation)} if untold else set[str]()
-        self.tell(*_drop_reversed(memo.value for memo in untold if memo.kind != PIN or memo.value["text"] in texts))
+        if untold := [memo for memo in notes if memo not in self.told_notes]:
+            from nexus_cli.conversation.compaction.pins import list_pins  # noqa: PLC0415  (another process set one)
+
+            texts = {pin.text for pin in list_pins(self.conversation)}
+            self.tell(*_drop_reversed(memo.value for memo in untold if memo.kind != PIN or memo.value["text"] in texts))
         self.told_notes = notes
 
     def _find_untold(self, *kinds: str) -> list[Memo]:

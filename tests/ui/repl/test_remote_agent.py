@@ -964,6 +964,7 @@ async def test_texts_that_were_read_before_a_message_took_them_along_are_not_att
         assert isinstance(agent, RemoteAgent)
         read, is_sent = agent._client.get_conversation, False
         (waiting,) = (await read("a"))["attached"]
+        await until(lambda: bool(repl.queued()))
 
         async def read_late(*arguments: Any) -> Any:
             nonlocal is_sent
