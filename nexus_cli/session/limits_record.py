@@ -51,11 +51,11 @@ def tell_changed_limits(session: BaseSession, ignored_names: Collection[str] = (
     if not memos:
         return
     before = _set_by_layers(memos[-1].value["limits"])
-    ends = PLAN_ENDS * (before.allow == PLAN != now.allow)
+    ends = PLAN_ENDS if before.allow == PLAN != now.allow else ""
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
     names = [name for name in names if name not in {"allow", *ignored_names}]
     lines = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
-    changes = f"the limits have changed: {'; '.join(lines)}" * bool(names)
+    changes = f"the limits have changed: {'; '.join(lines)}" if names else ""
     engine.notices.keep(f"limits after {engine.conversation.cursor}", f"{ends} {changes}".strip())
 
 
