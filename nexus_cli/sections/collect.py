@@ -126,10 +126,8 @@ class SectionCollector:
     def drafting(self, notify: TakeText, conversation: Conversation) -> SectionCollector:
         """Return a collector that reads the same sources anew, knows of nothing that was sent, and records drops in
         `conversation`."""
-        reader, left_out = (
-            SectionReader(self.reader.sources),
-            SectionDrops(conversation.log, conversation.clock, lambda drop: None),
-        )
+        reader = SectionReader(self.reader.sources)
+        left_out = SectionDrops(conversation.log, conversation.clock, lambda drop: None)
         return SectionCollector(
             self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget, self.misses
         )
