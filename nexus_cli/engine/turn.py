@@ -83,7 +83,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     new images that the provider refused. What a new window has lost of the attached changes is attached again."""
     engine.control.check_ending()
     engine.take_model_info()
-    engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
+    engine.notices.tell(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
     plan = await ensure_fits(engine, await prepare_request(engine))

@@ -262,7 +262,7 @@ class AgentDispatcher:
             raise asyncio.CancelledError
         engine = self.session.engine
         if engine.spending.must_report:
-            engine.tell_model(describe_budget(self.session.dispatcher.limits))
+            engine.notices.tell(describe_budget(self.session.dispatcher.limits))
         self.noted(None)
 
     async def _run_turn(

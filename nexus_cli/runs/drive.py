@@ -297,7 +297,7 @@ class RunDriver:
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
-            session.engine.tell_model(self._describe_budget(session), *(self.stay.notices if self.stay else ()))
+            session.engine.notices.tell(self._describe_budget(session), *(self.stay.notices if self.stay else ()))
             return claim_signals(trigger, run)
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or session.record.ends_unfinished()
@@ -307,7 +307,7 @@ class RunDriver:
             await self._note_others(session)
         if resumed:
             text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
-            session.engine.tell_model(self._describe_budget(session), text if next_trigger else "")
+            session.engine.notices.tell(self._describe_budget(session), text if next_trigger else "")
             if next_trigger is None:
                 return claim_signals(Trigger(text, "resume", actor="nexus"), run, resumed)
         if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):

@@ -292,7 +292,7 @@ class SessionJobs(Jobs):
         await self._ports.look(running, asks=asks)
 
     def _tell_ports(self) -> None:
-        self._engine.tell_model(*self._ports.take_news())
+        self._engine.notices.tell(*self._ports.take_news())
 
     def _watch_ports(self) -> None:
         """Look at the ports of jobs as long as one runs."""

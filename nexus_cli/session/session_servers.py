@@ -293,7 +293,7 @@ class SessionServers(ServerTools):
             then, says = ("\n".join(texts) for texts in zip(*changes.values(), strict=True))
             self._tell(f"{change}: {DefinitionChange.between(then, says).first_lines}", again=True)
             if self._has_epoch():
-                self._session.engine.tell_model(f"the {change}")
+                self._session.engine.notices.tell(f"the {change}")
 
     def _announce_changes(self, before: Mapping[str, str] | None) -> None:
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
@@ -330,7 +330,7 @@ class SessionServers(ServerTools):
         listed = f"now has the tools {name_first(names, MOST_NAMED)}; use_tool describes them"
         now = listed if names else "offers no tools now"
         now = now if server in self._catalogue.entries else "was removed"
-        self._session.engine.tell_model(f"the MCP server {server} {now}")
+        self._session.engine.notices.tell(f"the MCP server {server} {now}")
 
     async def _offer(self) -> None:
         """Register the tools as they are known now, and keep the definitions of those that rules allow. Their schemas

@@ -95,7 +95,7 @@ async def record_trigger(session: BaseSession, trigger: Trigger, continuations: 
     if step.calls:
         dispatcher.settle_open(engine.context, engine.control, step.calls)
     elif not step.is_done and trigger.source not in (RESUME, "space") and not _shows_end(conversation):
-        engine.tell_model(UNANSWERED)
+        engine.notices.tell(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.session.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
 
@@ -157,7 +157,7 @@ async def _resume(session: BaseSession) -> None:
     if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):
         engine.readings.epoch_cause = SWITCH
         if (before := conversation.epoch.model) != (now := engine.model.info.name):
-            engine.tell_model(f"the model is now {now}: earlier replies are those of {before}")
+            engine.notices.tell(f"the model is now {now}: earlier replies are those of {before}")
     elif not conversation.renders_as_sent():
         engine.readings.epoch_cause = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"

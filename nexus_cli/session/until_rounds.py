@@ -89,7 +89,7 @@ class UntilRounds(Continuation):
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
         goal = f"this turn continues until {self._command_label} exits 0"
-        self._engine.tell_model(f"{goal}; nexus runs that command each time you stop")
+        self._engine.notices.tell(f"{goal}; nexus runs that command each time you stop")
 
     async def next_message(self) -> str:
         """Run the command at the end of a round. Return the message with its result, "" if it exits 0.

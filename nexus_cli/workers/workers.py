@@ -336,7 +336,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self._show_state(worker)
             text = await first_message(worker, session, self.session.rights()) if words is None else words
             if words is not None:
-                session.engine.tell_model(*(*worker.notices, describe_budget(worker.scope)))
+                session.engine.notices.tell(*(*worker.notices, describe_budget(worker.scope)))
             shown, parts = worker.task if words is None else "", session.engine.control.pop_images()
             trigger = Trigger(text, source=worker.source, parts=parts, display_text=shown)
             worker.in_turn = True

@@ -82,7 +82,7 @@ def test_what_arises_while_the_sections_of_the_last_request_are_read_is_told_whe
         await asyncio.sleep(0.005)
         return found
 
-    session.engine.tell_model("another notice")
+    session.engine.notices.tell("another notice")
     monkeypatch.setattr(SectionReader, "sections", read_meanwhile)
     assert say(session, "begin")[1].ok
     monkeypatch.undo()

@@ -155,9 +155,9 @@ class Dispatcher(CallDecider):
         if waits := self.services.get_existing(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
-            engine.tell_model(FAILED.format(self.errors))
+            engine.notices.tell(FAILED.format(self.errors))
         rows = (repeated_calls(conversation.items, call, self._refused()) for call in requested)
-        engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
+        engine.notices.tell(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
 
     def _repetition_error(self, row: Sequence[ToolCall], *, is_refused: bool) -> NexusError:
         """Return the error that ends a turn for a `row` of same calls, newest first; the limits refuse the newest one

@@ -99,7 +99,7 @@ def notice_narrow_window(engine: Engine) -> None:
     room = int(engine.settings.compact.at * request.budget.available) - request.tokens
     engine.is_narrow = room <= request.budget.output_cap
     if engine.is_narrow and not was_narrow and room > 0:
-        engine.tell_model(NARROW.format(room))
+        engine.notices.tell(NARROW.format(room))
 
 
 async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> RequestPlan:

@@ -360,10 +360,6 @@ class Engine:
             self.begin_epoch(self.draft_replanned(planned, self.readings.epoch_cause))
             self.readings.epoch_cause = ""
 
-    def tell_model(self, *lines: str) -> None:
-        """See `Notices.tell`."""
-        self.notices.tell(*lines)
-
     async def record_user_message(self, kind: Kind, trigger: Trigger) -> Entry:
         """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a
         turn is recorded by `record_trigger`."""

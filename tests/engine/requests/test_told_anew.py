@@ -148,10 +148,10 @@ def test_a_notice_that_comes_while_the_sections_are_read_waits_for_the_next_requ
 
             async def late(self: SectionCollector, *, prompt: bool = False) -> ChangedSections:
                 changed = await read(self, prompt=prompt)
-                session.engine.tell_model("late")
+                session.engine.notices.tell("late")
                 return changed
 
-            session.engine.tell_model("early")
+            session.engine.notices.tell("early")
             monkeypatch.setattr(SectionCollector, "changed_sections", late)
             await turn(session, "one")
             monkeypatch.undo()
