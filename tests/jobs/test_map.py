@@ -111,6 +111,7 @@ def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Sta
     child = place.begin("map", PROMPT, *FILES[:4], "-j", "3")
     kept = place.nexus_home / "cache" / "map"
     assert until(lambda: "".join(one.read_text() for one in kept.glob("*")).count('"ok": true') == 3)
+    assert place.server.wait_for(lambda server: any(asked(request.body) == "3.py" for request in server.requests))
     child.send_signal(signal.SIGINT)
     stdout, stderr = child.communicate(timeout=120)
     assert child.returncode == 130, stderr.decode()
