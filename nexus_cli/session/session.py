@@ -517,7 +517,7 @@ class Session(BaseSession):
         if self.workers is not None:
             await self.workers.aclose()
         if self.jobs is not None:
-            await self.jobs.aclose()
+            await self.jobs.end_all()
         self.dispatcher.permission.close()
         if servers := self.services.get_existing(ServerTools):
             await servers.aclose()
