@@ -297,10 +297,10 @@ def root(
         from nexus_cli.cli.run.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
 
         return run_repl(shared, context.obj or "")
-    from nexus_cli.cli.run.ask import run_ask  # noqa: PLC0415  (a command like the others)
+    from nexus_cli.cli.run.ask import ask  # noqa: PLC0415  (a command like the others)
     from nexus_cli.cli.run.ask_options import AskOptions  # noqa: PLC0415  (as above)
 
-    return run_ask(shared, AskOptions())
+    return ask(context, shared, options=AskOptions())
 
 
 def _misplaced_error(context: typer.Context, options: list[str]) -> NexusError:

@@ -48,7 +48,8 @@ IMPORTED_SESSION = "imported"
 `left_out`."""
 JOB = "job"
 """Memo with the state of a job, written when it starts and when it ends; by the next opening of the session if it was
-`killed` with its process. `untold` is the report of its end that an earlier version has kept for the next request."""
+`killed` with its process. `untold` is the report of its end, which the next request tells the model unless a later memo
+of the job has none. Where an earlier version recorded the report as a `NOTICE`, the job is `told`."""
 LEFT_OUT_SECTION = "left_out"
 """Memo of a dropped `section`: `sha256` of its whole text, and the id of the `drop`."""
 LIMITS_IN_FORCE = "limits"
@@ -59,7 +60,7 @@ LEVEL_SET = "level"
 request had them."""
 NOTICE = "notice"
 """Memo of `lines` for the model, which the next request tells it. The newest memo `about` a job, a worker or the limits
-counts; without lines there is nothing to tell. Those about "" all count."""
+counts; without lines there is nothing to tell. Those about "" all count. Of a job only earlier versions wrote one."""
 PASTED_RANGES = "pasted"
 """Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
 PIN = "pin"

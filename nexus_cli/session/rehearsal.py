@@ -61,7 +61,7 @@ class Rehearsal:
         """
         options = replace(options, save=False, require_save=False)
         with _session(options, settings, services) as session:
-            return run_to_end(_assemble_and_close(session, trigger))
+            return run_to_end(_assemble(session, trigger))
 
     @property
     def is_cold(self) -> bool:
@@ -84,32 +84,26 @@ def _session(options: Options, settings: Settings, services: ServiceMakers) -> I
         yield look_at(ledger, info, options, settings, recipe, services)
 
 
-async def _assemble_and_close(session: Session, trigger: Trigger) -> Rehearsal:
+async def _assemble(session: Session, trigger: Trigger) -> Rehearsal:
+    """Assemble the first request of a turn, and close the session."""
+    engine, dispatcher = session.engine, session.dispatcher
+    dispatcher.hooks = dispatcher.approver = None
     try:
-        return await _assemble(session, trigger)
+        await start_conversation(session, trigger.text)
+        if trigger.may_expand:
+            limits = dispatcher.limits
+            dispatcher.limits = limits & Limits(categories=frozenset({str(Effect.READ)}))
+            trigger = await expand_trigger(session, trigger)
+            dispatcher.limits = limits
+        await record_trigger(session, trigger, find_continuations(session, trigger))
+        request, info = await prepare_request(engine), engine.model.info
+        compacts = request.needs_room(engine.settings.compact.at)
+        if not compacts:
+            engine.answer_cap(request)
     finally:
-        session.dispatcher.permission.close()
+        dispatcher.permission.close()
         if servers := session.services.get_existing(ServerTools):
             await servers.aclose()
-
-
-async def _assemble(session: Session, trigger: Trigger) -> Rehearsal:
-    engine = session.engine
-    session.dispatcher.hooks = session.dispatcher.approver = None
-    await start_conversation(session, trigger.text)
-    if trigger.may_expand:
-        limits = session.dispatcher.limits
-        session.dispatcher.limits = limits & Limits(categories=frozenset({str(Effect.READ)}))
-        try:
-            trigger = await expand_trigger(session, trigger)
-        finally:
-            session.dispatcher.limits = limits
-    continuations = find_continuations(session, trigger)
-    await record_trigger(session, trigger, continuations)
-    request, info = await prepare_request(engine), engine.model.info
-    compacts = request.needs_room(engine.settings.compact.at)
-    if not compacts:
-        engine.answer_cap(request)
     return Rehearsal(
         session.id if session.resumed else None,
         info.name,

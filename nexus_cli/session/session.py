@@ -517,7 +517,7 @@ class Session(BaseSession):
         if self.workers is not None:
             await self.workers.aclose()
         if self.jobs is not None:
-            await self.jobs.aclose()
+            await self.jobs.end_all()
         self.dispatcher.permission.close()
         if servers := self.services.get_existing(ServerTools):
             await servers.aclose()
@@ -556,8 +556,7 @@ class Session(BaseSession):
         try:
             engine.control.emit(event.SessionStart(self.id, self.model, dispatcher.recipe.name, self.resumed))
             await self._save()
-            if dispatcher.hooks or trigger.may_expand:
-                await run_shielded(start_conversation(self, trigger.text))
+            await run_shielded(start_conversation(self, trigger.text))
             if dispatcher.hooks:
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.resumed)
             if trigger.may_expand:

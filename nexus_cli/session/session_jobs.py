@@ -67,6 +67,8 @@ class BackgroundJob:
     """`running`, `ended`, `stopped`, or `closed` with the session."""
     recorded: bool = False
     """True once a memo has it; False for a command that could not be started."""
+    untold: str = ""
+    """The report of its end for the model, until it is withdrawn."""
     began: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
     """Time that it ran; 0.0 while it runs."""
@@ -387,7 +389,11 @@ class SessionJobs(Jobs):
     async def _report(self, job: BackgroundJob) -> str:
         """Return the new output of a job and its state; a report of its end that waits is withdrawn."""
         text = await asyncio.to_thread(job.process.read_text) if job.process is not None else ""
-        self._engine.notices.keep(job.id)
+        if job.untold:
+            if job.untold in (waiting := self._engine.notices.waiting):
+                waiting.remove(job.untold)
+            job.untold = ""
+            self._record(job)
         lines = [f"[sandbox: {line}]" for line in job.restored]
         return text + "\n".join([*lines, f"[job {job.id} {' '.join((job.describe(), *self._ports.urls(job.id)))}]"])
 
@@ -417,8 +423,9 @@ class SessionJobs(Jobs):
                 last = job.process.last_lines(_LINES, _CHARACTERS) if job.process is not None else []
                 for output_line in last if job.status else ():
                     control.emit_aside(Notice(f"| {output_line}"))
-                self._engine.notices.keep(job.id, f"{line}; last lines: {' / '.join(last)}" if last else line)
-        if not failed:  # behind the report: a process that is killed in between reports that the job has ended
+                job.untold = f"{line}; last lines: {' / '.join(last)}" if last else line
+                self._engine.notices.tell(job.untold)
+        if not failed:
             self._record(job)
 
     async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
@@ -447,17 +454,13 @@ class SessionJobs(Jobs):
         await asyncio.gather(*self._looks)
         return [f"job {job.id} ended with the session: {job.name}" for job in still]
 
-    async def aclose(self) -> None:
-        """Stop all jobs."""
-        await self.end_all()
-
     # Across processes
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
         value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1)}
         try:
-            self._engine.conversation.memo(JOB, value)
+            self._engine.conversation.memo(JOB, {**value, "untold": job.untold})
         except NexusError as error:  # the session was deleted meanwhile
             self._engine.control.emit_aside(Notice(error.message))
 
@@ -466,13 +469,11 @@ class SessionJobs(Jobs):
         conversation = self._engine.conversation
         self._earlier = {row["id"]: row for row in recorded_jobs(conversation)}
         for job_id, value in _newest_records(conversation).items():
-            if untold := value.get("untold"):
-                self._engine.notices.keep(job_id, untold)
-            elif value["state"] in (RUNNING, CLOSED) and not value.get("told"):
+            if value["state"] in (RUNNING, CLOSED) and not (value.get("untold") or value.get("told")):
                 earlier = self._earlier[job_id]
                 line = f"job {job_id} ({earlier['name']}) {earlier['how']} and is no longer running"
-                self._engine.notices.keep(job_id, line)
-                conversation.memo(JOB, {**value, "told": True})
+                self._engine.notices.tell(line)
+                conversation.memo(JOB, {**value, "state": CLOSED, "untold": line})
                 if value.get("killed"):  # nexus could not say so
                     self._engine.control.emit_aside(Notice(line, warning=False))
 

@@ -632,8 +632,8 @@ class SessionWorkers(RunningWorkers[Session]):
                 self._look_up(worker)
             if worker.to_review and worker.folder and is_removed(worker.folder):
                 worker.close_review("applied or discarded")
-            if worker.untold and not worker.spawner:
-                self.session.engine.notices.keep(worker.id, worker.ended_line())
+            if worker.untold:  # the report of a copied session's worker goes to that session alone
+                self.session.engine.notices.keep(worker.id, "" if worker.spawner else worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""

@@ -27,7 +27,7 @@ from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice, ToolOutput, ToolResultEvent
-from nexus_cli.core.memo_kinds import JOB
+from nexus_cli.core.memo_kinds import JOB, NOTICE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Jobs
@@ -212,12 +212,14 @@ async def test_the_end_of_a_job_after_the_last_turn_is_told_when_the_session_is_
     async def killed(self: SessionJobs) -> None:
         """Does nothing, as in a process that is killed."""
 
-    monkeypatch.setattr(SessionJobs, "aclose", killed)
+    monkeypatch.setattr(SessionJobs, "end_all", killed)
     async with opened(tmp_path, job("sleep 0.8; echo broken; exit 3"), "started") as (session, _):
         await turn(session, "serve")
         while session.jobs is None or session.jobs.running():  # noqa: ASYNC110  (less than a second)
             await asyncio.sleep(0.01)
         name = session.id
+        states = [memo.value["state"] for memo in session.conversation.memos(JOB)]
+        assert states == ["running", "ended"] and not session.conversation.memos(NOTICE)
     async with opened(tmp_path, again=name) as (session, _):
         assert session.services.find(Jobs), "the person has asked for them, and left without a message"
     for _ in range(2):

@@ -565,9 +565,12 @@ def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool
         await session.aclose()
 
     asyncio.run(talk())
-    crew = Crew({"root": doing("on")})
-    run(crewed(crew, tmp_path, session.id), "go on")
-    assert str(crew.seen[0][1].messages).count("worker w1 finished") == 1
+    with closing(Ledger.open(places().ledger)) as ledger:
+        fork = ledger.fork_session(session.id, at="2026-01-01T00:00:00Z").id
+    for name, times in ((fork, int(is_told)), (session.id, 1)):  # a fork has it from the history alone
+        crew = Crew({"root": doing("on")})
+        run(crewed(crew, tmp_path, name), "go on")
+        assert str(crew.seen[0][1].messages).count("worker w1 finished") == times
 
 
 @pytest.mark.matrix

@@ -42,14 +42,6 @@ def ask(context: typer.Context, shared: SharedOptions, *, no_plugins: NoPlugins 
         if source is not None and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"
             raise UsageError(option, "has no effect without --watch", f"Add --watch, or omit {option}")
-    return run_ask(shared, options)
-
-
-app.command("ask")(take_options(ask))
-
-
-def run_ask(shared: SharedOptions, options: AskOptions) -> int:
-    """Run one turn and return the exit status. Raises `NexusError` for errors before the session exists."""
     options.check(shared)
     words = tuple(options.prompt or ())
     block_imports_from(str(shared.folder))
@@ -83,6 +75,9 @@ def run_ask(shared: SharedOptions, options: AskOptions) -> int:
             if options.price:
                 return 0
         return AskTurn(run).run()
+
+
+app.command("ask")(take_options(ask))
 
 
 def _prepare(shared: SharedOptions, options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:

@@ -210,7 +210,7 @@ class Dispatcher(CallDecider):
         for call in calls:
             if context.conversation.log.was_started(call.id):
                 result = self.recover(call, self.registry.get(call.name))
-                self._append(call, result, ClippedText(result.text))
+                self._append(call, result)
             else:
                 self._leave_out([call], NOT_RUN)
 
@@ -247,7 +247,7 @@ class Dispatcher(CallDecider):
                     answered.decision, answered.decision.checked
                 )
                 if decision.result:
-                    self._append(call, decision.result, ClippedText(decision.result.text))
+                    self._append(call, decision.result)
                     continue
             started_at = self.started_here.get(call.id)
             why = (CANCELLED if started_at is None else INTERRUPTED).format(who=who)
@@ -258,7 +258,7 @@ class Dispatcher(CallDecider):
             if output:
                 await self._record(call, result, seconds)
             else:
-                self._append(call, result, ClippedText(why), seconds)
+                self._append(call, result, took=seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
@@ -353,19 +353,22 @@ class Dispatcher(CallDecider):
             result, clipped = await clip_result(
                 self.context, control, find, call, result, self._room, refers=self._refers
             )
-            tokens = self._append(call, result, clipped, seconds)
+            tokens = self._append(call, result, clipped, took=seconds)
             self._room -= tokens if (tool := find(call.name)) and tool.reads_content else 0
 
     def _leave_out(self, calls: Sequence[ToolCall], why: str) -> None:
         """Record the results of calls that do not run."""
         for call in calls:
-            self._append(call, ToolResult(error=why, ran=False), ClippedText(why))
+            self._append(call, ToolResult(error=why, ran=False))
 
-    def _append(self, call: ToolCall, result: ToolResult, clipped: ClippedText, took: float = 0.0) -> int:
-        """Append a result to the conversation with its memos, and return its tokens.
+    def _append(
+        self, call: ToolCall, result: ToolResult, clipped: ClippedText | None = None, *, took: float = 0.0
+    ) -> int:
+        """Append a result to the conversation with its memos, whole or `clipped`, and return its tokens.
 
         What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
         """
+        clipped = clipped or ClippedText(result.text)
         message = Message(Role.TOOL, clipped.text, tool_call_id=call.id)
         noted: dict[str, JsonObject] = {RESULT: result_note(result, took), **read_note(result, clipped)}
         noted |= result.memos

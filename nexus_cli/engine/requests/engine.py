@@ -157,17 +157,19 @@ class Engine:
 
     # -- the next request --------------------------------------------------------------------------------------
 
-    def window_request(self) -> RequestPlan:
-        """Return the request of the present window, which a turn would send now."""
-        return self.context.project(self.conversation.clock(), event_rows=self.readings.preamble.sections)
+    def window_request(self, texts: Sequence[str] = ()) -> RequestPlan:
+        """Return the request of the present window, which a turn would send now; `texts` wait for the person's next
+        message."""
+        rows = self.readings.preamble.sections
+        return self.context.project(self.conversation.clock(), event_rows=rows, texts=texts)
 
     def next_request(self) -> RequestPlan:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
         epoch if it begins one."""
         draft, texts = self.next_epoch, self.control.waiting_texts()
-        if draft is not None:
-            return self.context.project(self.conversation.clock(), epoch=draft.epoch, texts=texts)
-        return self.context.project(self.conversation.clock(), event_rows=self.readings.preamble.sections, texts=texts)
+        if draft is None:
+            return self.window_request(texts)
+        return self.context.project(self.conversation.clock(), epoch=draft.epoch, texts=texts)
 
     @property
     def begins_epoch(self) -> bool:

@@ -1,8 +1,9 @@
 """The lines for the model that wait for the next request of a conversation.
 
-What would be lost with the process is a memo from the moment it arises: `keep` records it, `load_untold` finds what a
-former process has not told, `tell_untold` what other processes have noted. All of it waits in `waiting`, which the
-section `notices` shows; the memo of a plan (`PLAN`) with that section marks what is older as told.
+What would be lost with the process is a memo from the moment it arises: `keep` records it, the end of a job is in the
+memo of the job. `load_untold` finds what a former process has not told, `tell_untold` what other processes have noted.
+All of it waits in `waiting`, which the section `notices` shows; the memo of a plan (`PLAN`) with that section marks
+what is older as told.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.memo_kinds import NOTICE, PIN, PLAN, SERVER_CUT, UNDONE_FILES
+from nexus_cli.core.memo_kinds import JOB, NOTICE, PIN, PLAN, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.section_rows import NOTICES
 
 
@@ -37,7 +38,7 @@ class Notices:
 
     def keep(self, about: str, *lines: str) -> None:
         """Tell the model lines with the next request, also if this process ends before it. What else waits `about` a
-        job, a worker or the limits is withdrawn; nothing else is about "". What was told last is not told again."""
+        worker or the limits is withdrawn; nothing else is about "". What was told last is not told again."""
         kept = _newest_lines(self.conversation.memos(NOTICE)).get(about, [])
         added = [*filter(None, lines)]
         if kept != added:
@@ -50,7 +51,8 @@ class Notices:
         for plan in self.conversation.memos(PLAN):
             if plan.entry <= self.conversation.cursor and NOTICES in {row["id"] for row in plan.value["sections"]}:
                 self.told_until = plan.entry, plan.at
-        self.tell(*chain(*_newest_lines(self._find_untold(NOTICE)).values()))
+        ends = {memo.value["id"]: memo.value.get("untold", "") for memo in self._find_untold(JOB)}
+        self.tell(*chain(*_newest_lines(self._find_untold(NOTICE)).values()), *ends.values())
 
     def tell_untold(self) -> None:
         """Tell the model the notes that it was not told yet: another process may have made an undo, or pinned a
