@@ -20,9 +20,9 @@ from nexus_cli.core.option import LISTS, TEXTS, VerbParameter
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.shielded_work import wait_settled
 
-_WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
 _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
+_WORD = re.compile(rf"(?:{_QUOTED.pattern})(?=\s|$)|(\S+)")
 
 
 def make_slash_command(noun: Noun) -> Command:
@@ -251,7 +251,7 @@ def _take_text(verb: Verb, values: dict[str, Any], line: str) -> str:
         raise _WrongWords(line, why, f"If it belongs to the value of {chosen.flag}, quote the whole value")
     if quoted and not (before and behind):
         before = before or behind
-        text = quoted[1] if quoted[2] is None else re.sub(r"\\(.)", r"\1", quoted[2])
+        text = _unquote(quoted)
     elif quoted is None and text[:1] in ("'", '"'):
         raise _WrongWords(line, f"the quote {text[0]} is not closed")
     _take(values, chosen, text.strip())
@@ -259,8 +259,8 @@ def _take_text(verb: Verb, values: dict[str, Any], line: str) -> str:
 
 
 def _unquote(word: re.Match[str]) -> str:
-    """Return a word without the quotes around it."""
-    return next(text for text in word.groups() if text is not None)
+    """Return a word without the quotes around it, read as a shell reads it."""
+    return word[word.lastindex or 0] if word[2] is None else re.sub(r'\\(["\\])', r"\1", word[2])
 
 
 def _read_rest(word: re.Match[str]) -> str:

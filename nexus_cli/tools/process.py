@@ -162,7 +162,7 @@ def run_process(
             bufsize=0,
             pass_fds=pass_fds,
         )
-        RUNNING.add((child.pid, mark))
+        RUNNING[child.pid, mark] = stop
         assert child.stdout is not None
         output = BoundedOutput(keep)
         try:
@@ -175,7 +175,7 @@ def run_process(
             if child.poll() is None:
                 send_signal(child.pid, find_tree(child.pid, mark), signal.SIGKILL)
                 child.wait()
-            RUNNING.discard((child.pid, mark))
+            RUNNING.pop((child.pid, mark))
     return replace(result, restored=tuple(restored))
 
 

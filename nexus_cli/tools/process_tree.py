@@ -16,11 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.programs import end_group, run_program, start_helper
 
-RUNNING: set[tuple[int, str]] = set()
-"""Pid and mark of each running child of this process."""
+if TYPE_CHECKING:
+    from nexus_cli.tools.cancellable_thread import StopFlag
+
+RUNNING: dict[tuple[int, str], StopFlag] = {}
+"""Pid and mark of each running child of this process, and the flag that stops it."""
 _PROC = Path("/proc")
 _NUMBERS_PER_SECOND = 327_680
 """More numbers of processes than a system gives out in a second: two cores take half a second for 32,768."""
@@ -99,10 +103,11 @@ def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) 
             os.kill(process.pid, number)
 
 
-def kill_all() -> None:
-    """Kill the process tree of every running child, before an immediate exit."""
-    for pid, mark in tuple(RUNNING):
-        send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
+def kill_all(*, only_stopping: bool = False) -> None:
+    """Kill the process tree of every running child, before an immediate exit, or only of those that are to stop."""
+    for (pid, mark), stop in tuple(RUNNING.items()):
+        if stop.is_pressed or not only_stopping:
+            send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
 
 def _find_marked(mark: str, first: int = 0) -> set[int]:

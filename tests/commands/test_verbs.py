@@ -202,6 +202,7 @@ def take(
         ("here --part 2:5 full", {"place": "here", "part": "2:5", "full": True}),
         ("--folder=/tmp here", {"folder": "/tmp", "place": "here"}),
         ('"7" --step 3', {"step": 3, "place": "7"}),
+        (r'"a \"b\" \d"', {"place": r'a "b" \d'}),
     ],
 )
 def test_words_go_to_the_parameters_that_take_them(context: FakeContext, line: str, given: dict[str, Any]) -> None:

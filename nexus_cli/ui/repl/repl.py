@@ -208,7 +208,7 @@ class Repl:
             self.jobs.start("command", "/edit", self.backend.run_command(discover()["edit"], "list"))
 
     def interrupt(self, *, gently: bool = False) -> None:
-        """Stop running work: first gently, then with all child processes, then exit nexus."""
+        """Stop running work: first gently, then kill its processes, then exit nexus. Jobs run until then."""
         work = self.jobs.current
         if work is None or (gently and work.stopped):
             return
@@ -218,7 +218,7 @@ class Repl:
             self.input_queue.hold(self.backend.take_back())  # messages typed from now on are for after the stop
             self.jobs.stop()
         elif work.stopped == 2:
-            kill_all()
+            kill_all(only_stopping=True)
             self.show_note("still stopping; press Ctrl+C again to exit")
         else:
             kill_all()

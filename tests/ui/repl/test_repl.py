@@ -40,6 +40,7 @@ from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.tools.process_tree import RUNNING
 from nexus_cli.ui.asked_question import AskedQuestion, write_question
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
@@ -383,6 +384,25 @@ async def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_
     assert second[-1].endswith("queued words")
     result = next(message for message in stage.provider.seen[1] if message["role"] == "tool")
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
+
+
+async def test_a_second_ctrl_c_kills_what_it_stops_and_no_background_job(tmp_path: Path) -> None:
+    calls: Answer = [
+        ("bash", {"command": "echo ready; exec sleep 60", "background": True}),
+        ("bash", {"command": "trap '' TERM; echo be'gun'; while :; do sleep 0.05; done"}),
+    ]
+    stage = Stage(tmp_path, lambda request: calls, allow="all")
+
+    async with stage.running():
+        stage.type("serve it, and test")
+        await stage.until(lambda: "begun" in "\n".join(stage.repl.live(8)))
+        stage.repl.interrupt()
+        await stage.until(lambda: any(stop.is_pressed for stop in RUNNING.values()))
+        stage.repl.interrupt()
+        await stage.idle()
+        assert "still stopping" in stage.text and "ended" not in stage.text
+        stage.type("/jobs")
+        await stage.until(lambda: "running for" in stage.text)
 
 
 async def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: Path) -> None:
