@@ -16,7 +16,7 @@ from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, lanes, sessions
-from nexus_cli.ledger.database import Database, Query, Row
+from nexus_cli.ledger.database import Database, Row
 from nexus_cli.ledger.lanes import Segment
 
 _SORTED = 4000
@@ -24,10 +24,11 @@ _SORTED = 4000
 _Settled = tuple[str, int, bytes | None]
 _ENTRY = "e.id, e.at, e.actor, e.kind, e.preamble, e.tokens, e.line, b.hash, b.codec, b.data"
 _WITH_TEXT = "entries e LEFT JOIN blobs b ON b.id = e.blob"
-_WINDOW = (
+WINDOW_QUERY = (
     f"SELECT {_ENTRY} FROM {_WITH_TEXT} WHERE e.lane = ?1 AND e.id >"
     " (SELECT base FROM epochs WHERE key = (SELECT epoch FROM lanes WHERE id = ?1)) ORDER BY e.id"
 )
+"""Query of the entries of a lane itself after its current epoch."""
 
 
 def append(db: Database, lane: int, entry: Entry) -> None:
@@ -59,16 +60,11 @@ def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
     return [entry for entry, _ in _make_entries(rows, _overrides(db, chain, first, last))]
 
 
-def window_query(lane: int) -> Query:
-    """Return the query of the entries of `lane` itself after its current epoch, with its values."""
-    return _WINDOW, lane
-
-
 def read_window(db: Database, lane: int, base: int) -> list[tuple[Entry, bytes | None]]:
     """Return the entries after the lane's current epoch, which covers those up to `base`; those that were sent with
     their line hash."""
     newest, *ancestors = chain = lanes.ancestry(db, lane)
-    rows = [*_rows(db, ancestors, base + 1, newest.first - 1, _ENTRY), *db.all(*window_query(lane))]
+    rows = [*_rows(db, ancestors, base + 1, newest.first - 1, _ENTRY), *db.all(WINDOW_QUERY, lane)]
     return _make_entries(rows, _overrides(db, chain, base + 1, lanes.END))
 
 

@@ -19,7 +19,7 @@ from nexus_cli.core.services import COMPLETE, Calibration, FixedValues, SeenFile
 from nexus_cli.core.shared_types import T
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Row
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
@@ -130,8 +130,8 @@ class LaneLog:
 
     @property
     def agent(self) -> str:
-        """The agent of the lane: `main`, or the purpose of a side lane."""
-        return lanes.agent_of(self.db, self.lane)
+        """The agent of the lane: `main`, or the purpose of a side lane such as `compact`; "" once it is deleted."""
+        return str(self.db.value("SELECT agent FROM lanes WHERE id = ?", self.lane) or "")
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
         """Open a side lane of the session: a fork of this one after `at_entry`, or with None an empty one."""
@@ -288,8 +288,9 @@ class LaneLog:
     def ends_unfinished(self) -> bool:
         """See `Log`."""
         last = self.last_id()
-        is_known = self._finish[0] == last
-        finish = self._finish[1] if is_known else requests.finish_of(self.db, self.lane, last)
+        newest, finish = self._finish
+        if newest != last:
+            finish = self.db.value(*requests.finish_query(self.db, self.lane, last)) or ""
         return last > 0 and finish not in COMPLETE
 
     def step(self) -> int:
@@ -302,7 +303,7 @@ class LaneLog:
 
     def session_requests(self, which: str) -> list[RequestRow]:
         """Return the requests of all lanes of the session, by lane; `which` as in `requests`."""
-        return requests.list_of_session(self.db, self._session_key(self.db), which)
+        return requests.list_requests(self.db, self._session_key(self.db), which, requests.OF_SESSION)
 
     def last_request(self) -> RequestRow | None:
         """Return the lane's newest request, or None."""
@@ -408,7 +409,8 @@ class LaneLog:
         Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
         """
         if self.started is None:
-            self.started = self._query(lambda db: lanes.started_calls(db, self.lane), set[str]())
+            rows = self._query(lambda db: db.all(*lanes.started_query(db, self.lane)), list[Row]())
+            self.started = {call for (call,) in rows}
         return call_id in self.started
 
     # Token calibration

@@ -20,7 +20,8 @@ from nexus_cli.ledger.stored_levels import read_memo
 
 END = (1 << 63) - 1
 """Larger than any entry id."""
-_SESSION_OF = "SELECT session FROM lanes WHERE id = ? AND session IS NOT NULL"
+SESSION_OF = "SELECT session FROM lanes WHERE id = ? AND session IS NOT NULL"
+"""Query of the key of the session that owns a lane."""
 _UP = """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
     SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
     UNION ALL
@@ -62,20 +63,15 @@ def ancestry_query(db: Database, lane: int) -> Query:
     return _ANCESTRY.format(least=db.least), END, lane
 
 
-def session_query(lane: int) -> Query:
-    """Return the query of `session_of`, with its values."""
-    return _SESSION_OF, lane
-
-
 def know_new_lane(db: Database, lane: int, session: int) -> None:
     """Let nothing be asked about a lane that was just made, without a parent."""
     db.know([(lane, session, 1, END, 0)], *ancestry_query(db, lane))
-    db.know([(session,)], *session_query(lane))
+    db.know([(session,)], SESSION_OF, lane)
 
 
 def session_of(db: Database, lane: int) -> int:
     """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
-    rows = db.constants(*session_query(lane))
+    rows = db.constants(SESSION_OF, lane)
     if not rows:
         raise missing_session()
     return int(rows[0][0])
@@ -110,11 +106,6 @@ def of_session(db: Database, session: int) -> list[int]:
     return [lane for (lane,) in db.all("SELECT id FROM lanes WHERE session = ? ORDER BY id", session)]
 
 
-def agent_of(db: Database, lane: int) -> str:
-    """Return the purpose of a lane, such as `main` or `compact`; "" if there is no such lane."""
-    return str(db.value("SELECT agent FROM lanes WHERE id = ?", lane) or "")
-
-
 LAST_ID = "SELECT coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry) FROM lanes WHERE id = ?"
 """Query of the newest entry of a lane."""
 
@@ -130,14 +121,9 @@ def cursor(db: Database, lane: int) -> int:
 
 
 def started_query(db: Database, lane: int) -> Query:
-    """Return the query of `started_calls`, with its values."""
+    """Return the query of the ids of the calls that were started, in `lane` or in an ancestor before the fork."""
     select = "SELECT call FROM up JOIN started s ON s.lane = up.lane AND s.entry <= up.last"
     return f"{_UP.format(least=db.least)} {select}", END, lane
-
-
-def started_calls(db: Database, lane: int) -> set[str]:
-    """Return the ids of the calls that were started, in `lane` or in an ancestor before the fork."""
-    return {call for (call,) in db.all(*started_query(db, lane))}
 
 
 EPOCHS_OF_LANE = """WITH RECURSIVE line (depth, key) AS (

@@ -26,6 +26,8 @@ USAGE = tuple(
 """Columns of a usage: see `read_usage`."""
 _OPEN = "finish IS NULL AND lane IN (SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?)"
 """The condition for requests of a session without an outcome."""
+LOST_QUERY = f"SELECT step FROM requests WHERE {_OPEN}"
+"""Query of these requests, by the id of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def record_outcome(
 def settle_lost(db: Database, session: str) -> None:
     """Record the outcome of requests of a session whose process was ended: our estimate, without a price. The caller
     holds the session's lock."""
-    if rows := db.all(*lost_query(session)):
+    if rows := db.all(LOST_QUERY, session):
         key = sessions.key_of(db, session)
         with db.write():
             for _ in rows:
@@ -155,18 +157,13 @@ def settle_lost(db: Database, session: str) -> None:
 
 
 def finish_query(db: Database, lane: int, entry: int) -> Query:
-    """Return the query of `finish_of`, with its values."""
+    """Return the query of the finish of the request whose reply is `entry`, which `lane` shows."""
     source_lane = next((part.lane for part in lanes.ancestry(db, lane) if part.first <= entry <= part.last), lane)
     return (
         "SELECT finish FROM requests WHERE lane = ? AND last_entry < ? ORDER BY step DESC LIMIT 1",
         source_lane,
         entry,
     )
-
-
-def finish_of(db: Database, lane: int, entry: int) -> str:
-    """Return the finish of the request whose reply is `entry`, which `lane` shows; "" if unknown."""
-    return db.value(*finish_query(db, lane, entry)) or ""
 
 
 MOST_REPORTED, MOST_RECENT = 8, 2_000
@@ -210,37 +207,25 @@ the newest `MOST_REPORTED` of the current epoch with reported usage. The notable
 by step and by time, the newest and the smallest with reported usage, and the newest with reported cache use."""
 
 
-def list_requests(db: Database, lane: int, which: str, last: int = lanes.END) -> list[RequestRow]:
-    """Return the requests of `lane` that `which` selects (see `WHICH`), oldest first."""
-    return _list_requests(db, lane, WHICH[which]("?1", last))
+OF_SESSION = "SELECT id FROM lanes WHERE session = ?1"
+"""SQL for all lanes of a session, as `own`."""
 
 
-def list_of_session(db: Database, session: int, which: str) -> list[RequestRow]:
-    """Return the requests of all lanes of a session that `which` selects, by lane, oldest first."""
-    return _list_requests(db, session, WHICH[which]("SELECT id FROM lanes WHERE session = ?1", lanes.END))
-
-
-def reported_query(lane: int) -> Query:
-    """Return the query of the reported requests of `lane`, with its values."""
-    return _select(WHICH["reported"]("?1", lanes.END)), lane
-
-
-def lost_query(session: str) -> Query:
-    """Return the query of the requests of a session without an outcome, with its values."""
-    return f"SELECT step FROM requests WHERE {_OPEN}", session
-
-
-def _select(which: str) -> str:
+def select_requests(which: str, own: str = "?1", last: int = lanes.END) -> str:
+    """Return the query of the requests that `which` selects, by lane, oldest first."""
     return (
         "SELECT r.step, e.id, r.last_entry, b.hash, r.sha256, r.estimate, r.at, r.finish, r.reported, r.cached, r.sent,"
-        f" b.codec, b.data, r.lane, r.{', r.'.join(USAGE)} FROM ({which}) w JOIN requests r ON r.lane = w.lane"
+        f" b.codec, b.data, r.lane, r.{', r.'.join(USAGE)} FROM ({WHICH[which](own, last)}) w"
+        " JOIN requests r ON r.lane = w.lane"
         " AND r.step = w.step JOIN epochs e ON e.key = r.epoch LEFT JOIN blobs b ON b.id = r.arguments"
         " ORDER BY r.lane, r.step"
     )
 
 
-def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
-    rows = db.all(_select(which), value)
+def list_requests(db: Database, key: int, which: str, own: str = "?1", last: int = lanes.END) -> list[RequestRow]:
+    """Return the requests that `which` selects (see `WHICH`), by lane, oldest first: those of the lane `key`, or with
+    `OF_SESSION` of the session of this key."""
+    rows = db.all(select_requests(which, own, last), key)
     texts = {row[3]: (row[3], *row[11:13]) for row in rows}
     arguments = {digest: json.loads(blobs.unpack(*text)) for digest, text in texts.items()}
     return [
@@ -269,7 +254,7 @@ def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
         find_other = "SELECT id FROM sessions WHERE key = ? AND key <> ?"
         sender_session = db.value(find_other, parent.session, chain[0].session) or ""
         ends = (lanes.END,) if which == "all" else (last_sent, lanes.END)
-        by_step = {row.manifest.step: row for last in ends for row in list_requests(db, parent.lane, which, last)}
+        by_step = {row.manifest.step: row for last in ends for row in list_requests(db, parent.lane, which, last=last)}
         shared = [
             replace(by_step[step], session=sender_session)
             for step in sorted(by_step)

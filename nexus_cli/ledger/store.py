@@ -319,13 +319,13 @@ class Ledger:
             *_OPENING,
             (SEEN_FILES_QUERY, lane, MOST_SEEN),
             lanes.ancestry_query(db, lane),
-            lanes.session_query(lane),
-            requests.lost_query(session.id),
+            (lanes.SESSION_OF, lane),
+            (requests.LOST_QUERY, session.id),
             (lane_state.STATE, lane),
             lanes.notes_query(db, lane, OPENING_KINDS),
             *((query, lane) for query in epochs.CURRENT_QUERIES),
-            entries.window_query(lane),
-            requests.reported_query(lane),
+            (entries.WINDOW_QUERY, lane),
+            (requests.select_requests("reported"), lane),
             lanes.started_query(db, lane),
         )
 
