@@ -10,6 +10,50 @@ from server.play import ScriptedServer
 from server.raw_client import FORMS, LONG, deltas_of, once, post, request_body, text_of
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (401, {"chat": "invalid_api_key", "anthropic": "authentication_error", "gemini": "UNAUTHENTICATED"}),
+        (403, {"chat": "permission_error", "anthropic": "permission_error", "gemini": "PERMISSION_DENIED"}),
+        (404, {"chat": "model_not_found", "anthropic": "not_found_error", "gemini": "NOT_FOUND"}),
+        (429, {"chat": "rate_limit_exceeded", "anthropic": "rate_limit_error", "gemini": "RESOURCE_EXHAUSTED"}),
+        (500, {"chat": "server_error", "anthropic": "api_error", "gemini": "INTERNAL"}),
+        (503, {"chat": "overloaded", "anthropic": "api_error", "gemini": "UNAVAILABLE"}),
+        (529, {"chat": "overloaded_error", "anthropic": "overloaded_error", "gemini": "UNAVAILABLE"}),
+    ],
+)
+def test_an_error_status_has_the_words_of_its_provider(
+    model_server: ScriptedServer, form: str, status: int, words: dict[str, str]
+) -> None:
+    heard = once(model_server, form, {"fault": {"status": status, "retry_after": "7"}})
+    assert (heard.status, heard.end, heard.headers["retry-after"]) == (status, "complete", "7")
+    assert words.get(form, "error") in heard.body.decode()
+    assert model_server.requests[-1].status == status
+
+
+@pytest.mark.parametrize(
+    ("dialect", "form", "words"),
+    [
+        ("openai", "chat", "maximum context length is 20 tokens. However, your messages resulted in 254 tokens"),
+        ("deepseek", "chat", "maximum context length is 20 tokens. However, you requested 254 tokens"),
+        ("vllm", "chat", '"type": "BadRequestError"'),
+        ("mistral", "chat", "Prompt contains 254 tokens, too large for model with 20 maximum context length"),
+        ("llamacpp", "chat", '"n_prompt_tokens": 254, "n_ctx": 20'),
+        ("", "anthropic", "prompt is too long: 254 tokens > 20 maximum"),
+        ("", "gemini", "The input token count (254) exceeds the maximum number of tokens allowed (20)."),
+        ("", "ollama", "exceeds the context length (254 > 20)"),
+    ],
+)
+def test_a_request_above_the_window_is_refused_in_the_providers_words(
+    start_server: Start, dialect: str, form: str, words: str
+) -> None:
+    server = start_server(["fits"], refuse_above=20, dialect=dialect)
+    refused = post(server, form, request_body(form, "x" * 1000))
+    assert refused.status == 400 and words in refused.body.decode()
+
+
 def test_a_request_above_the_window_takes_no_step_and_warms_no_cache(start_server: Start) -> None:
     server = start_server(["one", "two"], refuse_above=20)
     long, short = request_body("chat", "x" * 1000), request_body("chat", "x")
