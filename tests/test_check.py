@@ -9,7 +9,7 @@ from pathlib import Path
 
 import check
 import pytest
-from changes import MOST_OF_ROOM, RECORDINGS, TABLES, changed_files, choose_tests, imported_names, measure_distances
+from changes import MOST_OF_ROOM, RECORDINGS, TABLES, changed_files, choose_tests
 from search import sample, variant
 
 
@@ -54,16 +54,6 @@ def test_what_imports_a_change_runs_nearest_first_and_tables_before_what_is_far(
     assert chosen.index(RECORDINGS[0]) == 2 + MOST_OF_ROOM and len(chosen) == 6 + MOST_OF_ROOM
 
 
-def test_what_a_registry_finds_by_itself_runs_the_tests_of_its_room(tree: Path) -> None:
-    (tree / "nexus_cli/lane/found.json").write_text("{}")
-    assert "tests/lane/test_verb.py" in choose_tests(["nexus_cli/lane/found.json"], tree)
-    assert choose_tests(["nexus_cli/lane/found.py"], tree) == [
-        "tests/test_seeds.py",
-        "tests/lane/test_verb.py",
-        RECORDINGS[0],
-    ]
-
-
 def test_a_changed_test_runs_first_and_a_shared_one_with_all_that_use_it(tree: Path) -> None:
     assert choose_tests(["tests/lane/test_verb.py"], tree) == [
         "tests/lane/test_verb.py",
@@ -74,16 +64,6 @@ def test_a_changed_test_runs_first_and_a_shared_one_with_all_that_use_it(tree: P
     for page in ("README.md", "tests/PROMISES.md", "nexus_cli/README.md"):
         assert choose_tests([page], tree) == ["tests/test_seeds.py", RECORDINGS[0]], page
     assert "tests/session/test_act.py" not in choose_tests(["nexus_cli/core/README.md"], tree), "a page is not imported"
-
-
-def test_imports_are_read_wherever_they_stand() -> None:
-    text = "import a.b, c as d\nfrom ..e import f\nif x:\n    from g import (\n        h,\n        i as j,\n    )\n"
-    assert {"a.b", "c", "top.e", "top.e.f", "g.h", "g.i"} <= imported_names(text, "top.package")
-
-
-def test_the_shortest_way_counts() -> None:
-    graph = {"a": {"b", "c"}, "b": {"c", "d"}, "c": {"e"}}
-    assert measure_distances(graph, ["a"]) == {"a": 0, "b": 1, "c": 1, "d": 2, "e": 2}
 
 
 def test_every_test_of_a_table_is_there() -> None:
@@ -200,21 +180,3 @@ def test_a_run_in_processes_reports_what_one_process_would(tmp_path: Path) -> No
     done = run_pytest(tmp_path, "--processes", "2", "-rA")
     assert done.returncode == 1 and "2 failed, 4 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
     assert "as it should" in done.stdout and "the process of this test ended with 3" in done.stdout
-
-
-@pytest.mark.matrix
-def test_no_test_begins_when_the_time_is_over(tmp_path: Path) -> None:
-    (tmp_path / "test_plain.py").write_text(PLAIN)
-    done = run_pytest(tmp_path, "--processes", "2", "--seconds", "0")
-    assert "passed" not in done.stdout and "failed" not in done.stdout, done.stdout
-    assert "they run with: python -m pytest test_plain.py\n" in done.stdout, done.stdout
-
-
-@pytest.mark.matrix
-def test_a_first_failure_that_is_to_be_the_last_ends_the_run(tmp_path: Path) -> None:
-    names = ("fails", "later", "left_out")
-    (tmp_path / "test_plain.py").write_text("".join(f"def test_{name}():\n    assert 0\n\n\n" for name in names))
-    done = run_pytest(tmp_path, "--processes", "2", "-x", "test_plain.py", "-k", "not left_out")
-    assert done.returncode == 1 and "1 failed, 1 deselected" in done.stdout and "no time" not in done.stdout, (
-        done.stdout
-    )

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from ledger.postgres import Server, sharing
 from programs import need
+from project_files import write_files
 from server.firm_proxy import FirmProxy, make_ca
 from server.play import ScriptedServer
 
@@ -49,8 +50,7 @@ def test_without_a_key_it_works_and_says_what_to_do(nexus: Run) -> None:
 @pytest.mark.matrix
 def test_a_setup_of_another_program_that_was_not_imported_is_a_note(nexus: Run) -> None:
     home = Path(os.environ["HOME"])
-    (home / ".codex").mkdir(parents=True)
-    (home / ".codex" / "AGENTS.md").write_text("Use tabs.\n")
+    write_files(home, {".codex/AGENTS.md": "Use tabs.\n"})
     assert checks(nexus("doctor", "--json"))["codex"]["detail"].startswith("not imported: ")
 
 
@@ -136,8 +136,7 @@ def test_rules_that_cannot_be_read_are_told_with_file_and_line(nexus: Run, confi
 
 @pytest.mark.matrix
 def test_checks_after_edits_are_those_of_a_trusted_project_too(nexus: Run, tmp_path: Path) -> None:
-    (tmp_path / ".nexus").mkdir()
-    (tmp_path / ".nexus" / "config.toml").write_text('[[check]]\nglob = "*.md"\ncommand = "true"\n')
+    write_files(tmp_path, {".nexus/config.toml": '[[check]]\nglob = "*.md"\ncommand = "true"\n'})
     assert "checks" not in checks(nexus("doctor", "--json"))
     trust.trust(tmp_path)
     assert checks(nexus("doctor", "--json"))["checks"]["detail"] == "after edits: `true`"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_files import write_files
 from session.played import MODEL, Played, say
 from surroundings import with_variables
 
@@ -163,10 +164,8 @@ def test_a_member_of_a_space_has_its_tools(nexus: Any) -> None:
 def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_notice(
     nexus: Any, tmp_path: Path
 ) -> None:
-    places().config.mkdir(parents=True)
-    (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {"command": "mine"}}}')
-    (tmp_path / ".nexus").mkdir()
-    (tmp_path / ".nexus" / "mcp.json").write_text('{"mcpServers": {"theirs": {"url": "https://theirs.test"}}}')
+    write_files(places().config, {"mcp.json": '{"mcpServers": {"mine": {"command": "mine"}}}'})
+    write_files(tmp_path, {".nexus/mcp.json": '{"mcpServers": {"theirs": {"url": "https://theirs.test"}}}'})
     assert reported(tmp_path)["servers"] == [{"name": "mine", "state": "not listed"}]
     trust(tmp_path)
     assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_files import write_files
 
 from nexus_cli.commands import diff
 from nexus_cli.commands.diff import changes_to_review, folder_diff
@@ -26,9 +27,7 @@ def repository(tmp_path: Path) -> Path:
     subprocess.run([*git, "add", "."], cwd=folder, check=True)
     subprocess.run([*git, "commit", "-qm", "x"], cwd=folder, check=True)
     (folder / "a.txt").write_text("two\n")
-    (folder / ".git" / "info").mkdir(exist_ok=True)
-    (folder / ".git" / "info" / "attributes").write_text("* filter=evil diff=evil\n")
-    (folder / ".gitattributes").write_text("*.txt filter=other\n")
+    write_files(folder, {".git/info/attributes": "* filter=evil diff=evil\n", ".gitattributes": "*.txt filter=other\n"})
     with open(folder / ".git" / "config", "a") as config:
         config.write(f'[filter "evil"]\n\tclean = "touch {mark}; cat"\n\trequired = true\n')
         config.write("[include]\n\tpath = more\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from guide_files import COMMAND, SKILL
+from project_files import write_files
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.project_items import describe_waiting
@@ -28,12 +29,14 @@ def project(tmp_path: Path) -> Path:
     (folder / ".git").mkdir(parents=True)
     for number in range(SKILLS):
         _write_skill(folder / ".claude" / "skills" / f"skill-{number}", "First.")
-    (folder / ".claude" / "commands").mkdir()
-    (folder / ".claude" / "commands" / "review.md").write_text("Review.")
-    (folder / ".claude" / "settings.json").write_text(
-        '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
+    write_files(
+        folder,
+        {
+            ".claude/commands/review.md": "Review.",
+            ".claude/settings.json": '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}',
+            ".mcp.json": '{"mcpServers": {"one": {"command": "serve"}}}',
+        },
     )
-    (folder / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "serve"}}}')
     trust(folder)
     return folder
 
@@ -57,8 +60,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _write_skill(folder: Path, text: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "SKILL.md").write_text(text)
+    write_files(folder, {"SKILL.md": text})
 
 
 @pytest.mark.matrix

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from project_files import write_files
 from search import sample
 
 from nexus_cli.config import trust_beside
@@ -39,8 +40,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_a_project_without_configuration_has_nothing_to_trust(tmp_path: Path) -> None:
     assert trust_state(tmp_path) == "nothing"
-    (tmp_path / ".nexus").mkdir()
-    (tmp_path / ".nexus" / "cache").write_text("not ours")
+    write_files(tmp_path, {".nexus/cache": "not ours"})
     assert trust_state(tmp_path) == "nothing" and trust_state(tmp_path) != "trusted"
     with pytest.raises(NexusError, match="has no configuration"):
         trust(tmp_path)
@@ -275,16 +275,14 @@ def test_a_configuration_that_is_a_file_or_lies_elsewhere_is_refused(tmp_path: P
     one.mkdir()
     two.mkdir()
     (one / ".nexus").write_text("not a folder")
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared" / "config.toml").write_text("")
+    write_files(tmp_path, {"shared/config.toml": ""})
     (two / ".nexus").symlink_to(tmp_path / "shared")
     assert trust_state(one) == trust_state(two) == "untrusted"
     assert read_configuration(one).problem and read_configuration(two).problem
 
 
 def test_a_link_inside_the_project_is_followed_and_its_content_counts(project: Path) -> None:
-    (project / "tools" / "review").mkdir(parents=True)
-    (project / "tools" / "review" / "SKILL.md").write_text("one")
+    write_files(project, {"tools/review/SKILL.md": "one"})
     (project / ".nexus" / "skills").symlink_to(project / "tools")
     trust(project)
     assert "skills/review/SKILL.md" in read_configuration(project).files
@@ -432,8 +430,7 @@ def test_what_waits_for_trust_is_counted_in_one_line(foreign: Path) -> None:
 def test_folders_from_the_root_down_to_the_working_folder_count(foreign: Path) -> None:
     (foreign / ".git").mkdir()
     inner = foreign / "packages" / "one"
-    (inner / ".claude" / "skills" / "inner").mkdir(parents=True)
-    (inner / ".claude" / "skills" / "inner" / "SKILL.md").write_text("Inner.")
+    write_files(inner, {".claude/skills/inner/SKILL.md": "Inner."})
     assert project_folders(inner) == (foreign, foreign / "packages", inner)
     assert list(trusted_folders(inner, KINDS)) == []
     trust(inner)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from program.stage import Stage, calls, stage
 from programs import need
+from project_files import write_files
 from terminal.repl import Repl
 from terminal.terminal import ENTER
 
@@ -42,12 +43,9 @@ def place(tmp_path: Path) -> Iterator[Stage]:
     need("bwrap")
     with stage(tmp_path) as made:
         agents = made.folder / ".claude/agents/team"
-        agents.mkdir(parents=True)
-        (agents / "reviewer.md").write_text(REVIEWER)
-        (agents / "any-name.md").write_text(BUILDER.format(model=OTHER))
+        write_files(agents, {"reviewer.md": REVIEWER, "any-name.md": BUILDER.format(model=OTHER)})
         (made.folder / "calc.py").write_text("1\n")
-        (made.folder / ".claude/commands").mkdir()
-        (made.folder / ".claude/commands/ship.md").write_text("Build $1 with @agent-builder, then review.\n")
+        write_files(made.folder, {".claude/commands/ship.md": "Build $1 with @agent-builder, then review.\n"})
         yield made
 
 
@@ -185,8 +183,7 @@ def test_an_agent_of_a_plugin_and_a_personal_one(place: Stage, tmp_path: Path) -
     (plugin / ".claude-plugin/plugin.json").write_text('{"name": "tools"}')
     (plugin / "agents/reviewer.md").write_text(REVIEWER.replace("REVIEWER", "PLUGIN"))
     own = place.home / ".claude/agents"
-    own.mkdir(parents=True)
-    (own / "mine.md").write_text("---\ndescription: Mine.\nmaxTurns: 1\n---\nYou are MINE.\n")
+    write_files(own, {"mine.md": "---\ndescription: Mine.\nmaxTurns: 1\n---\nYou are MINE.\n"})
     assert place.run("trust").status == 0
     added = place.run("plugin", "add", "--all", str(plugin))
     assert added.status == 0 and "1 of 1 item in effect" in str(added.told), added
@@ -218,8 +215,7 @@ def test_a_session_asks_whether_to_trust_the_project_and_then_has_its_agents(pla
         assert "w1" in repl.text and len(asked) == 1
     new = place.home.parent / "new"
     (new / ".git").mkdir(parents=True)
-    (place.home / ".claude/agents").mkdir(parents=True)
-    (place.home / ".claude/agents/mine.md").write_text(REVIEWER.replace("reviewer", "mine"))
+    write_files(place.home, {".claude/agents/mine.md": REVIEWER.replace("reviewer", "mine")})
     listed = place.run("agents", "list", cwd=new)
     assert listed.status == 0 and "@mine" in listed.text and "No worker" in listed.text, listed
     assert place.run("agents", "list", "--session", "x", cwd=new).status == 2

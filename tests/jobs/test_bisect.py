@@ -11,6 +11,7 @@ from jobs.test_killed import kill_in
 from jobs.test_only_copy import open_project, run
 from jobs.test_taken_back import git
 from program.stage import Stage
+from project_files import write_files
 from search import variant
 
 FILES = ("notes.txt", "setup.cfg", "src/other.py")
@@ -27,9 +28,7 @@ def make_history(folder: Path) -> None:
     """Commit five versions of three files, and between the second and the third one a broken code."""
     git(folder, "config", "user.name", "a")
     git(folder, "config", "user.email", "a@b.c")
-    (folder / "src").mkdir(exist_ok=True)
-    (folder / "check.sh").write_text(CHECK)
-    (folder / "src/code.py").write_text("code\n")
+    write_files(folder, {"check.sh": CHECK, "src/code.py": "code\n"})
     for number in range(1, 6):
         for name in FILES:
             (folder / name).write_text(f"version {number}\n")

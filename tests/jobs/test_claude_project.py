@@ -125,8 +125,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
 
 
 def test_its_deny_rules_hold_once_they_are_trusted_and_its_allow_rules_never(place: Stage) -> None:
-    (place.folder / "secrets").mkdir()
-    (place.folder / "secrets/key").write_text("hidden words\n")
+    write_files(place.folder, {"secrets/key": "hidden words\n"})
     reads = (("read_file", {"path": "secrets/key"}), ("bash", {"command": "curl --version"}))
     place.script(worker(*reads))
     assert place.ask("look").status == 0 and "hidden words" in results(place)
@@ -145,8 +144,7 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     """`deny Edit(locked/**)`: Claude Code refuses the edit, the new file, the redirect; the sandbox programs too."""
     settings = place.folder / ".claude/settings.json"
     settings.write_text(json.dumps({"permissions": {"deny": ["Edit(locked/**)", "Write(*.lock)"]}}))
-    (place.folder / "locked").mkdir()
-    (place.folder / "locked/b").write_text("first\n")
+    write_files(place.folder, {"locked/b": "first\n"})
     write = "import pathlib; pathlib.Path('{}').write_text('x')"
     place.script(
         worker(

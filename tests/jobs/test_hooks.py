@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage, until
 from programs import need
+from project_files import write_files
 from search import sample
 from server.received import tool_results
 
@@ -275,8 +276,7 @@ def test_the_input_of_a_hook_is_what_claude_code_writes_byte_for_byte(place: Sta
 
 def test_a_hook_that_greps_its_input_guards_and_one_that_logs_keeps_its_trust(place: Stage) -> None:
     """Such lines are in public repositories: they were without effect, and the second one once it had logged."""
-    (place.home / ".claude").mkdir()
-    (place.home / ".claude" / "CLAUDE.md").write_text("Mine.\n")
+    write_files(place.home, {".claude/CLAUDE.md": "Mine.\n"})
     guard = 'tee -a hook.log | grep -q \'"command":"touch ü\' && { echo not that >&2; exit 2; }; exit 0'
     logger = (
         "cat ~/.claude/CLAUDE.md >> .claude/mine.log && echo ran >> ~/.claude/log.txt; echo x > .claude/settings.json"
@@ -330,8 +330,7 @@ def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     own = '[[hook]]\ncommand = "python3 .claude/hooks/guard.py"\n'
     own += "".join(f"{key} = {json.dumps(value)}\n" for key, value in pre.items())
     (place.folder / ".claude" / "settings.json").unlink()
-    (place.folder / ".nexus").mkdir()
-    (place.folder / ".nexus" / "config.toml").write_text(own)
+    write_files(place.folder, {".nexus/config.toml": own})
     assert place.run("trust", stdin=b"y\n").status == 0
     (place.folder / ".claude" / "hooks" / "guard.py").write_text("")
     assert place.ask("--allow", "edit", "write").status == 0
@@ -433,10 +432,7 @@ def test_hooks_and_rules_that_git_ignores_hold_in_every_worktree(place: Stage) -
     (place.folder / ".claude/settings.json").write_text(json.dumps(settings))
     (place.folder / ".claude/hooks/guard.py").write_text(f"import shared\n{GUARD}")
     (place.folder / ".claude/hooks/shared.py").touch()
-    (place.folder / "docs").mkdir()
-    (place.folder / "docs/a.md").write_text("a\n")
-    (place.folder / "docs/key").write_text("key\n")
-    (place.folder / ".gitignore").write_text(".claude/\n__pycache__/\n")
+    write_files(place.folder, {"docs/a.md": "a\n", "docs/key": "key\n", ".gitignore": ".claude/\n__pycache__/\n"})
     for words in ("init -q", "add .", "-c user.name=A -c user.email=a@example.org commit -qm first"):
         subprocess.run(["git", *words.split()], cwd=place.folder, check=True)
     assert place.run("trust", stdin=b"y\n").status == 0
@@ -739,8 +735,7 @@ def test_hooks_of_codex_get_the_input_of_codex(place: Stage) -> None:
     (place.folder / ".claude" / "settings.json").unlink()
     events = "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"
     see = [{"hooks": [command_hook(f"cat >> {place.folder}/seen.log; echo >> {place.folder}/seen.log")]}]
-    (place.folder / ".codex").mkdir()
-    (place.folder / ".codex" / "hooks.json").write_text(json.dumps({"hooks": dict.fromkeys(events, see)}))
+    write_files(place.folder, {".codex/hooks.json": json.dumps({"hooks": dict.fromkeys(events, see)})})
     assert place.run("trust", stdin=b"y\n").status == 0
     place.script(Worker(bash("echo hü")))
     assert place.ask("--allow", "run", "say it").status == 0

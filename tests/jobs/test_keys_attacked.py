@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from program.stage import MODEL, PRICED, QUICK, Stage, calls, stage
+from project_files import write_files
 from search import sample
 
 OWN, WORK = "sk-own-0123456789abcdef", "sk-work-0123456789abcdef"
@@ -72,15 +73,14 @@ def test_a_worktree_and_a_worker_pay_with_the_key_of_their_project(place: Stage)
 
 def test_a_project_chooses_no_key_by_a_model_an_alias_or_a_recipe(place: Stage) -> None:
     name = f"work:{MODEL}"
-    (place.folder / ".nexus" / "recipes").mkdir(parents=True)
-    (place.folder / ".nexus" / "config.toml").write_text(
-        f'model = "{name}"\n[folder_keys]\n"/" = "work"\n[alias]\n"{MODEL}" = "{name}"\n'
-        f'[default_models]\nopenai = "{name}"\n'
-    )
-    (place.folder / ".nexus" / "recipes" / "ask.toml").write_text(f'model = "{name}"\n')
-    (place.folder / ".claude" / "skills" / "cut").mkdir(parents=True)
-    (place.folder / ".claude" / "skills" / "cut" / "SKILL.md").write_text(
-        f"---\nname: cut\ndescription: x\nmodel: {name}\n---\nGo."
+    write_files(
+        place.folder,
+        {
+            ".nexus/config.toml": f'model = "{name}"\n[folder_keys]\n"/" = "work"\n[alias]\n"{MODEL}" = "{name}"\n'
+            f'[default_models]\nopenai = "{name}"\n',
+            ".nexus/recipes/ask.toml": f'model = "{name}"\n',
+            ".claude/skills/cut/SKILL.md": f"---\nname: cut\ndescription: x\nmodel: {name}\n---\nGo.",
+        },
     )
     place.run("trust", stdin=b"y\n")
     assert place.ask("/cut", "-m", MODEL).status == 0 and bearer(place) == OWN
@@ -92,8 +92,7 @@ def test_a_key_that_a_provider_repeats_is_written_nowhere(place: Stage) -> None:
     place.script([{"fault": {"status": 401, "message": f"Incorrect API key provided: {WORK}"}}, "Done."])
     seen = [place.ask("hi", "-m", MODEL, "--json"), place.ask("hi", "-m", MODEL, "--json")]
     assert [one.status == 0 for one in seen] == [False, True] and bearer(place) == WORK
-    (place.folder / ".nexus").mkdir()
-    (place.folder / ".nexus" / "config.toml").write_text(f'[folder_keys]\n"/" = "{WORK}"\n')
+    write_files(place.folder, {".nexus/config.toml": f'[folder_keys]\n"/" = "{WORK}"\n'})
     seen += [place.run("trust", stdin=b"y\n"), place.run("trust", "--json"), place.ask("hi", "-m", MODEL)]
     for one in seen[:2]:
         session = one.result["session"]

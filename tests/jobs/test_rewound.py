@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from program.stage import calls
+from project_files import write_files
 from search import sample, some
 from terminal.repl import SETTINGS, Place, Repl, place
 from terminal.terminal import ENTER, Terminal, ctrl
@@ -75,10 +76,7 @@ def model(body: Any) -> dict[str, Any]:
 def here(tmp_path: Path) -> Iterator[Place]:
     """A folder with files of which there is no copy."""
     with place(tmp_path, model) as made:
-        (made.folder / "src/deep").mkdir(parents=True)
-        (made.folder / "src/deep/main.py").write_text("print(1)\n")
-        (made.folder / "price.py").write_text("16\n")
-        (made.folder / ".env").write_text("KEY=1\n")
+        write_files(made.folder, {"src/deep/main.py": "print(1)\n", "price.py": "16\n", ".env": "KEY=1\n"})
         (made.folder / ".env").chmod(0o600)
         yield made
 

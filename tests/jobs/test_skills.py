@@ -53,8 +53,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
             "RULES.md": "Names are whole words.\n",
         }
         write_files(made.folder, files)
-        (made.home / ".claude/skills/teach").mkdir(parents=True)
-        (made.home / ".claude/skills/teach/SKILL.md").write_text(MINE)
+        write_files(made.home, {".claude/skills/teach/SKILL.md": MINE})
         git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z"]
         for line in (["init", "-q"], ["add", "RULES.md"], ["commit", "-qm", "Add the rules"]):
             subprocess.run([*git, *line], cwd=made.folder, check=True)
@@ -84,9 +83,12 @@ def test_a_skill_that_comes_while_a_session_runs_is_offered_with_a_way_to_read_i
 
     with stage(tmp_path, model) as place:
         assert place.ask("hello").status == 0
-        (place.nexus_home / "config/skills/ship").mkdir(parents=True)
-        (place.nexus_home / "config/skills/ship/SKILL.md").write_text(
-            "---\nname: ship\ndescription: How to ship a version of the shop\n---\nTag it, then call Ada.\n"
+        write_files(
+            place.nexus_home,
+            {
+                "config/skills/ship/SKILL.md": "---\nname: ship\ndescription: How to ship a version of the shop\n---\n"
+                "Tag it, then call Ada.\n",
+            },
         )
         assert place.ask("-c", "--allow", "all", "ship a version of the shop").status == 0
         assert "skill" not in [tool["function"]["name"] for tool in seen[-1]["tools"]]

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from guide_files import SKILL
 from program.nursery import run_born
+from project_files import write_files
 from search import sample
 from session.played import MODEL, Played, say
 
@@ -104,8 +105,7 @@ def accepted(rule: Rule) -> list[SettingValue]:
 def write_settings(project: Path, key: str, value: SettingValue) -> None:
     *tables, name = key.split(".")
     text = f"{name} = {json.dumps(value)}\n".replace('": ', '" = ')
-    (project / ".nexus").mkdir(exist_ok=True)
-    (project / ".nexus" / "config.toml").write_text(f"[{'.'.join(tables)}]\n{text}" if tables else text)
+    write_files(project, {".nexus/config.toml": f"[{'.'.join(tables)}]\n{text}" if tables else text})
 
 
 def loaded_in(project: Path) -> LoadedSettings:
@@ -174,8 +174,7 @@ TABLES_OF_THE_PERSON: dict[str, str] = {
 def test_what_belongs_to_the_person_is_set_by_no_project(
     tmp_path: Path, own: LoadedSettings, name: str, trusted: bool
 ) -> None:
-    (tmp_path / ".nexus").mkdir()
-    (tmp_path / ".nexus" / "config.toml").write_text(TABLES_OF_THE_PERSON[name])
+    write_files(tmp_path, {".nexus/config.toml": TABLES_OF_THE_PERSON[name]})
     if trusted:
         trust.trust(tmp_path)
     loaded = loaded_in(tmp_path)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from guide_files import find_skills
+from project_files import write_files
 from search import sample, variant
 from session.played import MODEL, Person, Played, say, the_ledger
 
@@ -273,8 +274,7 @@ def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_
     assert "./app/open:hunter2" in whole and ".env:hunter2" not in whole and "key" not in whole
     assert script.count("hunter2") <= 1 and (backend == "bwrap" or "[sandbox: a deny rule hides " in script)
     assert made.startswith("new\nx\n") and not (project / "made").exists(), "it stays a project to work in"
-    (project / "later").mkdir()
-    (project / "later" / ".env").write_text("hunter2\n")
+    write_files(project, {"later/.env": "hunter2\n"})
     later = opened(project, ("bash", {"command": "cat later/*"}), person=Person(), settings=settings)
     assert "hunter2" not in results(say(later, "go")[0])[0].text
 
@@ -472,8 +472,7 @@ def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
 @pytest.mark.parametrize("level", ["plan", "ask", "all"])
 def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project: Path, level: str) -> None:
     write_settings('[rules]\ndeny = ["read_file(secret/**)", "write_file"]\n')
-    (project / "secret").mkdir()
-    (project / "secret" / "a.txt").write_text("one\n")
+    write_files(project, {"secret/a.txt": "one\n"})
     (project / "link").symlink_to("secret/a.txt")
     person = Person()
     calls = [

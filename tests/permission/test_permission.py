@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from project_files import write_files
 from search import sample
 
 from nexus_cli.config.paths import places
@@ -33,8 +34,7 @@ def project(tmp_path: Path) -> Path:
     (root / ".git").mkdir()
     (root / "a.txt").write_text("a")
     outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret").write_text("s")
+    write_files(outside, {"secret": "s"})
     (root / "out").symlink_to(outside)
     (root / "leak").symlink_to(outside / "secret")
     (root / "dangling").symlink_to(outside / "new")
@@ -255,8 +255,7 @@ def test_a_repository_without_a_git_folder_is_not_written_unasked(project: Path)
         assert _asks(_decide(project, "write_file", name, "edit"), "protected")
     for name in ("g/config", "g/refs/x", "g/objects/info/alternates"):
         assert _decide(project, "write_file", name, "edit").is_granted
-    (project / "g").mkdir()
-    (project / "g/HEAD").write_text("ref: refs/heads/main")
+    write_files(project, {"g/HEAD": "ref: refs/heads/main"})
     for name in ("g/config", "g/refs/x", "g/objects/info/alternates", "g/hooks/pre-commit"):
         assert _asks(_decide(project, "edit_file", name, "edit"), "protected")
     assert _decide(project, "edit_file", "src/x", "edit").is_granted
@@ -321,8 +320,7 @@ def test_credentials_are_refused_at_every_level_but_all(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, tool: Tool
 ) -> None:
     home = tmp_path / "home"
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh" / "id_rsa").write_text("x")
+    write_files(home, {".ssh/id_rsa": "x"})
     monkeypatch.setenv("HOME", str(home))
     (project / "key").symlink_to(home / ".ssh" / "id_rsa")
     (project / "real").mkdir()

@@ -120,8 +120,7 @@ def test_nothing_is_in_effect_with_an_invalid_record(tmp_path: Path, text: str) 
 def test_a_guide_whose_name_is_taken_has_its_plugin_s_before_it(tmp_path: Path) -> None:
     install(tmp_path / "a")
     own = places().config / "commands"
-    own.mkdir(parents=True)
-    (own / "list.md").write_text("Mine.\n")
+    write_files(own, {"list.md": "Mine.\n"})
     found = {one.name: one for one in find_guides(tmp_path, COMMAND)[0]}
     assert set(found) == {"help", "list", "hookify:list"} and found["list"].origin == "personal"
     assert not any(one.shadowed for one in found.values())

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from project_files import write_files
 
 from nexus_cli.commands import discover as discover_commands
 from nexus_cli.commands.own_guides import admit_plugins, plugin_commands
@@ -91,8 +92,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         module = f"nexus_plugin_{name}"
         (tmp_path / f"{module}.py").write_text(BEGIN + source)
         folder = tmp_path / f"{module}-1.0.dist-info"
-        folder.mkdir(exist_ok=True)
-        (folder / "entry_points.txt").write_text(f"[nexus.plugins]\n{name} = {target or module}\n")
+        write_files(folder, {"entry_points.txt": f"[nexus.plugins]\n{name} = {target or module}\n"})
         sys.modules.pop(module, None)
         forget()
         return next(one for one in python_plugins.python_plugins() if one.entry.name == name)
@@ -190,8 +190,7 @@ def test_a_memory_becomes_a_section_and_a_broken_one_is_a_failed_section(install
 
 def test_of_two_plugins_with_one_name_the_first_counts(install: Install, tmp_path: Path) -> None:
     other = tmp_path / "zzz-2.0.dist-info"
-    other.mkdir()
-    (other / "entry_points.txt").write_text("[nexus.plugins]\nwords = nowhere\n[broken\n")
+    write_files(other, {"entry_points.txt": "[nexus.plugins]\nwords = nowhere\n[broken\n"})
     assert install(WHOLE).manager is not None, "an invalid file has no entry points"
     (other / "entry_points.txt").write_text("[console_scripts]\nx = y\n\n[nexus.plugins]\nwords = nowhere [extra]\n")
     plugin = install(WHOLE)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from program.stage import Done, Stage, calls, clean, end, stage, until
+from project_files import write_files
 from worktrees.repository import git, make_project
 
 EDIT = ("edit_file", {"path": "app.py", "edits": [{"old": "line 3\n", "new": "line three\n"}]})
@@ -167,8 +168,7 @@ def test_a_live_session_keeps_its_worktree(place: Stage) -> None:
 @pytest.mark.matrix
 def test_the_trust_of_a_project_is_that_of_its_worktrees_item_by_item(place: Stage) -> None:
     folder = place.folder / ".nexus"
-    folder.mkdir()
-    (folder / "config.toml").write_text('[limits]\nmax_steps = 1\n\n[rules]\ndeny = ["write_file"]\n')
+    write_files(folder, {"config.toml": '[limits]\nmax_steps = 1\n\n[rules]\ndeny = ["write_file"]\n'})
     assert place.run("trust").status == 0
     done = work(place, script=[calls(WRITE), "done"])
     assert done.status == 3, done  # the project's own limit
@@ -181,8 +181,7 @@ def test_the_trust_of_a_project_is_that_of_its_worktrees_item_by_item(place: Sta
 
 @pytest.mark.matrix
 def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
-    (place.folder / ".nexus").mkdir()
-    (place.folder / ".nexus/config.toml").write_text("[limits]\nmax_steps = 5\n")
+    write_files(place.folder, {".nexus/config.toml": "[limits]\nmax_steps = 5\n"})
     work(place)
     folder = Path(worktrees(place)[0]["folder"])
     for arguments in (("trust",), ("trust", "--revoke")):

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from session.played import stream_answer
 
 from nexus_cli.client import Client
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.rpc.http_server import RpcServer
 from nexus_cli.rpc.listening import bind_address, bind_file, server_url
@@ -67,14 +68,8 @@ class Answering:
         if said in self.gates:
             yield TextDelta("wait ")
             await self.gates[said].wait()
-        answer = self.script(request)
-        if isinstance(answer, str):
-            yield TextDelta(answer)
-        else:
-            for place, (name, arguments) in enumerate(answer):
-                yield CallDelta(place, f"call_{number}_{place}", name, json.dumps(arguments))
-        yield UsageDelta(Usage(100, 10))
-        yield FinishDelta("stop" if isinstance(answer, str) else "tool_calls")
+        for delta in stream_answer(self.script(request), number, Usage(100, 10)):
+            yield delta
 
 
 @dataclass

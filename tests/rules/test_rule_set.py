@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from project_files import write_files
 from rules.rows import TOOLS, decide
 
 from nexus_cli.config import trust
@@ -310,9 +311,11 @@ def test_examples_are_checked(tmp_path: Path) -> None:
 
 
 def test_a_project_only_tightens_and_only_once_it_is_trusted(tmp_path: Path) -> None:
-    (tmp_path / ".nexus").mkdir()
-    (tmp_path / ".nexus" / "config.toml").write_text(
-        '[rules]\nallow = ["bash(make *)"]\ndeny = ["bash(ls *)"]\nask = ["bash(cat *)"]\n'
+    write_files(
+        tmp_path,
+        {
+            ".nexus/config.toml": '[rules]\nallow = ["bash(make *)"]\ndeny = ["bash(ls *)"]\nask = ["bash(cat *)"]\n',
+        },
     )
     mine = '[rules]\nallow = ["bash(npm test *)"]\n'
     assert [rule.text for rule in read(mine, tmp_path).rules] == ["bash(npm test *)"]
@@ -535,10 +538,8 @@ deny = ["bash(make *)"]
 def test_rules_of_claude_in_a_folder_of_the_project_count_from_there(tmp_path: Path) -> None:
     inner, denied = tmp_path / "web", ["Bash(make *)", "Edit(src/**)", "Read(./.env)", "Edit(*.lock)"]
     for folder, texts in ((inner, denied), (tmp_path, ["Edit(src/**)"])):
-        (folder / ".claude").mkdir(parents=True)
-        (folder / ".claude/settings.json").write_text(json.dumps({"permissions": {"deny": texts}}))
-    (inner / ".nexus").mkdir()
-    (inner / ".nexus/config.toml").write_text('[rules]\ndeny = ["bash(touch *)"]\n')
+        write_files(folder, {".claude/settings.json": json.dumps({"permissions": {"deny": texts}})})
+    write_files(inner, {".nexus/config.toml": '[rules]\ndeny = ["bash(touch *)"]\n'})
     trust.trust(tmp_path)
     assert len(read_rules(places(), tmp_path, TOOLS, inner).rules) == 2, "the folder is not trusted"
     trust.trust(inner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -11,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from session.played import stream_answer
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, Settings
 from nexus_cli.core.event import Event, Notice, Outcome, TurnEnd
-from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.run import Run
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
@@ -46,14 +46,8 @@ class Played:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply."""
         self.seen.append(request)
-        reply = self.reply(request)
-        if isinstance(reply, str):
-            yield TextDelta(reply)
-        else:
-            for place, (name, arguments) in enumerate(reply):
-                yield CallDelta(place, f"call_{len(self.seen)}_{place}", name, json.dumps(arguments))
-        yield UsageDelta(Usage(2000, 10, cost_usd=0.25))
-        yield FinishDelta("stop" if isinstance(reply, str) else "tool_calls")
+        for delta in stream_answer(self.reply(request), len(self.seen), Usage(2000, 10, cost_usd=0.25)):
+            yield delta
 
     async def aclose(self) -> None:
         """Nothing to release."""

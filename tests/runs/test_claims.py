@@ -8,14 +8,13 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from runs.stage import AT, Played, Reply, opened, put_clock, queue, run_due, say, sent, stored, waiting
+from session.played import the_ledger
 
 from nexus_cli.config.paths import places
 from nexus_cli.core import clock
@@ -35,15 +34,6 @@ def folder(_isolated: Path) -> Path:
     made = _isolated / "project"
     made.mkdir(exist_ok=True)
     return made
-
-
-@contextmanager
-def the_ledger() -> Iterator[Ledger]:
-    ledger = Ledger.open(places().ledger)
-    try:
-        yield ledger
-    finally:
-        ledger.close()
 
 
 def until(holds: Any) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from programs import need
+from project_files import write_files
 from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 from search import sample
 
@@ -253,9 +254,7 @@ def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground
 
         (scene.home / "one").write_text("plain")
         first = cat(scene.home / "one")
-        (scene.home / ".aws").mkdir()
-        (scene.home / ".aws/credentials").write_text("SECRET")
-        (scene.home / "two").write_text("plain")
+        write_files(scene.home, {".aws/credentials": "SECRET", "two": "plain"})
         return first, cat(scene.home / ".aws/credentials"), cat(scene.home / "two")
 
     first, hidden, later = in_scene(ground, act)
@@ -364,11 +363,9 @@ def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground, tool
 def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
     def act(scene: Scene) -> list[str]:
         skills = scene.own.config / "skills"
-        (skills / "deploy").mkdir(parents=True)
-        (skills / "deploy/SKILL.md").write_text("the guide\n")
+        write_files(skills, {"deploy/SKILL.md": "the guide\n"})
         (scene.own.config / "mcp.json").write_text("SECRET")
-        (scene.home / "linked").mkdir()
-        (scene.home / "linked/SKILL.md").write_text("linked\n")
+        write_files(scene.home, {"linked/SKILL.md": "linked\n"})
         (skills / "linked").symlink_to(scene.home / "linked")
         (skills / "evil").symlink_to(scene.home / ".ssh")
         (scene.own.data / "trust.json").write_text("1\n")
@@ -523,8 +520,7 @@ def test_what_deny_rules_hide_is_not_read_and_the_folder_around_it_can_be_worked
     def act(scene: Scene) -> tuple[str, str, str]:
         (scene.project / ".env").write_text("hunter2\n")
         (scene.project / "sub" / "open").write_text("open\n")
-        (scene.project / "secret").mkdir()
-        (scene.project / "secret" / "key").write_text("hunter2\n")
+        write_files(scene.project, {"secret/key": "hunter2\n"})
         profile = scene.profile(denied=(scene.project / ".env", scene.project / "secret"))
         tries = "cat .env secret/key; cat sub/open; mv .env sub/x; ln .env sub/y; cat sub/x sub/y; grep -rs hunter2 .;"
         first = scene.text(f"{tries} echo made > new; rm tracked; mkdir folder && echo deep > folder/deep", profile)

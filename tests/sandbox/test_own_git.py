@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from project_files import write_files
 from search import sample
 from worktrees.repository import git
 
@@ -45,8 +46,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     made = Path(os.path.realpath(tmp_path)) / "project"
-    made.mkdir()
-    (made / "file").write_text("text\n")
+    write_files(made, {"file": "text\n"})
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
         git(made, *words)
     (made.parent / "secret").write_text(f"{SECRET}\n")
@@ -173,9 +173,7 @@ def include_settings(project: Path) -> None:
 def move_repository(project: Path) -> None:
     evil = project.parent / "evil"
     (project / ".git").rename(evil)
-    (project / ".git").mkdir()
-    (project / ".git/HEAD").write_bytes((evil / "HEAD").read_bytes())
-    (project / ".git/commondir").write_text(f"{evil}\n")
+    write_files(project, {".git/HEAD": (evil / "HEAD").read_bytes(), ".git/commondir": f"{evil}\n"})
 
 
 TRAPS = (
@@ -261,8 +259,7 @@ def test_folders_that_git_writes_are_not_followed_through_links(backend: Backend
 def test_folders_that_become_links_before_the_start_are_not_read(backend: Backend, project: Path) -> None:
     read = project.parent / "read"
     for folder in (read, project.parent / "keys"):
-        folder.mkdir()
-        (folder / "key").write_text(f"{SECRET}\n")
+        write_files(folder, {"key": f"{SECRET}\n"})
     inside = walls.Walls([str(read)], system=["/bin/cat"])
     read.rename(project.parent / "moved")
     read.symlink_to(project.parent / "keys")
@@ -291,8 +288,7 @@ def test_a_submodule_and_a_linked_worktree_have_their_git_folders(
     assert own(tmp_path / "linked").line("ls-files") == "file"
     git(project, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(project), "inner")
     assert own(project / "inner").line("ls-files") == "file"
-    (tmp_path / "thief").mkdir()
-    (tmp_path / "thief/.git").write_text(f"gitdir: {project}/.git\n")
+    write_files(tmp_path, {"thief/.git": f"gitdir: {project}/.git\n"})
     with pytest.raises(GitError):
         own(tmp_path / "thief").run("ls-files")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from project_files import write_files
 from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 from search import sample
 
@@ -82,9 +83,7 @@ def test_secrets_of_the_system_are_hidden_from_root(ground: Ground) -> None:
 def test_a_project_in_the_home_folder_is_seen_without_credentials(ground: Ground, place: str) -> None:
     def act(scene: Scene) -> Any:
         project = scene.base / place
-        (project / "sub").mkdir(parents=True)
-        (project / "sub" / "file").write_text("x")
-        (project / ".env").write_text("x")
+        write_files(project, {"sub/file": "x", ".env": "x"})
         profile = scene.profile("read", project=project, cwd=project / "sub", denied=(project / ".env",))
         paths = [project / "sub" / "file", scene.home / ".ssh/id_rsa", project / ".env", scene.home / ".netrc"]
         return readable(scene, profile, *paths), scene.text("cat file; pwd; echo x > new", profile), str(project)
@@ -147,8 +146,7 @@ def test_programs_of_the_person_say_their_version(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
         tools = scene.home / ".local/bin"
         tools.mkdir(parents=True)
-        (scene.home / ".cargo/bin").mkdir(parents=True)
-        (scene.home / ".cargo/bin/real").write_text("#!/bin/sh\necho mine 1.0\n")
+        write_files(scene.home, {".cargo/bin/real": "#!/bin/sh\necho mine 1.0\n"})
         (scene.home / ".cargo/bin/real").chmod(0o755)
         (tools / "mine").symlink_to(scene.home / ".cargo/bin/real")
         scene.environ["PATH"] = f"{tools}:{scene.home}:{scene.environ['PATH']}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_files import write_files
 from sandbox.scene import IDENTITY, ONE_EACH, Ground, Scene, in_user, open_scene
 from search import sample, some
 
@@ -301,8 +302,7 @@ def test_a_project_that_was_made_anew_after_the_kill_stays_as_it_is(ground: Grou
         with open_scene(ground) as scene:
             killed_in_a_command(scene)
             shutil.move(scene.project, scene.base / "old")
-            (scene.project / ".vscode").mkdir(parents=True)
-            (scene.project / ".vscode/tasks.json").write_text("mine")
+            write_files(scene.project, {".vscode/tasks.json": "mine"})
             settle_project(scene.project, scene.own)
             return (scene.project / ".vscode/tasks.json").exists()
 
@@ -739,6 +739,5 @@ def test_a_large_file_that_cannot_be_put_back_is_not_taken_away_with_its_folder(
 def test_a_record_that_is_no_list_is_an_error_and_names_its_file(tmp_path: Path) -> None:
     for number, text in enumerate(("", "5\n", "[1]\n", "nothing")):
         folder = tmp_path / str(number) / "guarded"
-        folder.mkdir(parents=True)
-        (folder / "x.state").write_text(text)
+        write_files(folder, {"x.state": text})
         assert is_unchecked(tmp_path, folder.parent)

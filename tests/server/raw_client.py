@@ -18,8 +18,7 @@ PATHS = {
 }
 FORMS = list(PATHS)
 LONG: dict[str, Any] = {"text": "one two three four five six seven", "chunk": 4}
-"""A step that goes out in `DELTAS` deltas."""
-DELTAS = 9
+"""A step that goes out in nine deltas."""
 
 
 @dataclass

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 from search import sample
 from server.fault import KINDS
 from server.fixtures import Start
 from server.play import ScriptedServer
-from server.raw_client import (
-    DELTAS,
-    FORMS,
-    LONG,
-    PATHS,
-    Heard,
-    deltas_of,
-    once,
-    post,
-    request_body,
-    request_bytes,
-    text_of,
-)
+from server.raw_client import FORMS, LONG, deltas_of, once, post, request_body, text_of
 
 
 @pytest.mark.matrix
@@ -76,11 +62,6 @@ def test_a_request_above_the_window_takes_no_step_and_warms_no_cache(start_serve
     assert [request.tokens.cache_read for request in server.requests] == [0, 0, 0, 5]
 
 
-def test_an_overflow_can_be_scripted_without_a_window(start_server: Start) -> None:
-    server = start_server([{"fault": "overflow"}, "one"])
-    assert [post(server, "chat").status, post(server, "chat").status] == [400, 200]
-
-
 @pytest.mark.matrix
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("after", [0, 1, 4])
@@ -92,70 +73,6 @@ def test_a_broken_connection_lets_exactly_so_many_deltas_through(
     assert heard.end == {"reset": "reset", "cut": "closed"}[kind]
     assert deltas_of(heard, form) == after
     assert not model_server.requests[-1].closed_early
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("fault", "status", "end"), [("close_before_head", 0, "closed"), ("empty", 200, "complete")])
-def test_nothing_at_all_can_be_sent(model_server: ScriptedServer, form: str, fault: str, status: int, end: str) -> None:
-    heard = once(model_server, form, {"fault": fault})
-    assert (heard.status, heard.body, heard.end) == (status, b"", end)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_an_answer_goes_on_behind_bad_json_and_ends_with_an_error(model_server: ScriptedServer, form: str) -> None:
-    later = once(model_server, form, LONG | {"fault": {"kind": "error_later", "after": 3, "message": "gone"}})
-    assert (later.end, deltas_of(later, form)) == ("complete", 3) and b"gone" in later.chunks[-1]
-    bad_json = once(model_server, form, LONG | {"fault": {"kind": "bad_json", "after": 2}})
-    assert [event for event in bad_json.events if isinstance(event, str) and event != "[DONE]"] == [
-        '{"id": "broken", "choi'
-    ]
-    assert deltas_of(bad_json, form) == DELTAS
-
-
-@pytest.mark.parametrize("form", ["chat", "anthropic"])
-def test_the_last_mark_can_be_missing_or_alone(model_server: ScriptedServer, form: str) -> None:
-    mark = {"chat": b"[DONE]", "anthropic": b"message_stop"}[form]
-    without = once(model_server, form, LONG | {"fault": "no_done"})
-    assert without.end == "complete" and mark not in without.body and text_of(without, form) == LONG["text"]
-    alone = once(model_server, form, LONG | {"fault": "done_only"})
-    assert alone.end == "complete" and len(alone.chunks) == 1 and mark in alone.body
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_finish_reason_can_be_missing_short_or_a_filter(model_server: ScriptedServer, form: str) -> None:
-    words = {
-        "chat": ("length", "content_filter"),
-        "anthropic": ("max_tokens", "refusal"),
-        "gemini": ("MAX_TOKENS", "SAFETY"),
-        "ollama": ("length", "content_filter"),
-    }[form]
-    key = {"chat": b'"finish_reason":"', "anthropic": b'"stop_reason":"', "gemini": b"finishReason", "ollama": b"done_"}
-    bare = once(model_server, form, LONG | {"fault": "no_finish"})
-    assert bare.end == "complete" and key[form] not in bare.body and text_of(bare, form) == LONG["text"]
-    for reason, word in zip(("length", "content_filter"), words, strict=True):
-        assert f'"{word}"'.encode() in once(model_server, form, LONG | {"finish": reason}).body
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("after", [-1, 0, 2])
-def test_a_stall_stops_after_so_many_deltas_and_then_goes_on(
-    model_server: ScriptedServer, form: str, after: int
-) -> None:
-    model_server.load([LONG | {"fault": {"kind": "stall", "seconds": 30, "after": after}}])
-    with socket.create_connection(("127.0.0.1", model_server.port), timeout=120) as line:
-        line.sendall(request_bytes(PATHS[form], request_body(form)))
-        got = b""
-        while b"\r\n\r\n" not in got or deltas_of(Heard(chunks=[got]), form) < after:
-            got += line.recv(65536)
-        line.settimeout(0.3)
-        with pytest.raises(TimeoutError):
-            while True:
-                got += line.recv(65536)
-    assert b"200 OK" in got and deltas_of(Heard(chunks=[got]), form) == max(after, 0)
-    assert model_server.wait_for(lambda server: server.requests[0].closed_early)
-    heard = once(model_server, form, LONG | {"fault": {"kind": "stall", "seconds": 0.01, "after": after}})
-    assert heard.end == "complete" and text_of(heard, form) == LONG["text"]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from server.blocks import content
-from server.meter import Meter, shape
-from server.step import Step
+from server.meter import Meter
 from server.tokens import Tokens
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -21,29 +20,6 @@ def used(meter: Meter, body: dict[str, Any], form: str, model: str = "m") -> Tok
 
 def chat(*texts: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text} for text in texts]}
-
-
-def test_a_token_is_four_bytes_times_the_factor_and_each_message_has_its_overhead() -> None:
-    assert used(Meter(), chat("x" * 40), "chat").input == 14
-    assert used(Meter(factor=2), chat("x" * 40, "y" * 40), "chat").input == 48
-    assert used(Meter(count=len, overhead=0), chat("日本"), "chat").input == 2
-
-
-def test_factors_go_by_role_and_by_shape() -> None:
-    meter = Meter(factors={"user": 2.0, "cjk": 3.0}, overhead=0)
-    assert used(meter, chat("x" * 40), "chat").input == 20
-    assert used(meter, chat("日" * 40), "chat").input == 180
-    assert [shape(text) for text in ("plain words here", '{"a": 1}', "if (a[0] == b) { f(); }", "日本語です")] == [
-        "prose",
-        "json",
-        "code",
-        "cjk",
-    ]
-
-
-def test_an_image_counts_by_itself_and_not_by_its_bytes() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
-    assert used(Meter(overhead=0), {"messages": [{"role": "user", "content": [image]}]}, "chat").input == 1000
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6), st.lists(st.sampled_from("abc"), max_size=6))
@@ -83,8 +59,3 @@ def test_anthropic_looks_back_twenty_blocks_from_a_mark() -> None:
     for meter, count in ((near, 21), (far, 22)):
         used(meter, anthropic(2, 1), "anthropic")
         assert (used(meter, anthropic(count, count - 1), "anthropic").cache_read > 0) is (meter is near)
-
-
-def test_an_answer_costs_its_text_thinking_and_calls() -> None:
-    step = Step.of({"text": "x" * 8, "repeat": 10, "thinking": "y" * 12, "calls": [{"name": "read"}]})
-    assert Meter().answer(step) == (20 + 3 + 1, 3)

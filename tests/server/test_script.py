@@ -1,15 +1,14 @@
-"""Which step answers which request."""
+"""Which step answers which request; a script with a misspelt word is refused."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from server.play import ScriptedServer
 from server.raw_client import post, request_body
 from server.script import Script
+from server.step import Step
 
 
 def said(server: ScriptedServer, body: Any = None) -> str:
@@ -22,17 +21,6 @@ def talk(*messages: tuple[str, str], tools: tuple[str, ...] = ()) -> dict[str, A
     offered = [{"type": "function", "function": {"name": name}} for name in tools]
     made = [{"role": role, "content": text, "tool_call_id": "c"} for role, text in messages]
     return {"model": "m", "messages": made} | ({"tools": offered} if tools else {})
-
-
-def test_a_list_answers_in_order_and_then_the_default_counts(model_server: ScriptedServer) -> None:
-    model_server.load(["one", {"text": "two"}])
-    assert [said(model_server) for _ in range(4)] == ["one", "two", "answer (3)", "answer (4)"]
-    assert model_server.script.left == 0
-
-
-def test_a_function_sees_the_body_and_chooses(model_server: ScriptedServer) -> None:
-    model_server.load(lambda body: {"text": f"{len(body['messages'])} messages"})
-    assert said(model_server, talk(("user", "a"), ("user", "b"))) == "2 messages"
 
 
 def test_rules_go_by_the_last_message_its_role_and_the_tools(model_server: ScriptedServer) -> None:
@@ -67,13 +55,6 @@ def test_rules_go_by_the_last_message_its_role_and_the_tools(model_server: Scrip
     ]
 
 
-def test_a_script_file_is_the_same_as_its_object(tmp_path: Path) -> None:
-    file = tmp_path / "script.json"
-    file.write_text(json.dumps({"steps": ["one"], "default": {"text": "more", "numbered": True}}))
-    with ScriptedServer(file) as server:
-        assert [said(server), said(server)] == ["one", "more (2)"]
-
-
 @pytest.mark.parametrize("wrong", [{"step": []}, {"rules": [{"if": {}, "then": "x"}]}, {"rules": [{"when": {"x": 1}}]}])
 def test_a_misspelt_script_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no key"):
@@ -86,3 +67,19 @@ def test_what_a_scripted_function_raises_is_a_500_and_is_raised_at_the_end() -> 
 
     with pytest.raises(LookupError, match="no answer for this"), ScriptedServer(wrong) as server:
         assert post(server, "chat").status == 500
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"txt": "x"},
+        {"calls": [{"name": "f", "args": {}}]},
+        {"ids": "none"},
+        {"fault": "explode"},
+        {"write": "u"},
+        {"usage": {"in": 1}},
+    ],
+)
+def test_a_misspelt_step_is_refused_by_name(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"txt|args|none|explode|'u'|'in'"):
+        Step.of(wrong)

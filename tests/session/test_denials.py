@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_files import write_files
 from session.played import MODEL, Person, Played, say
 
 from nexus_cli.config.paths import places
@@ -157,8 +158,7 @@ def test_many_refused_calls_are_told_in_a_few_lines() -> None:
 def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "beside"
     project.mkdir()
-    beside.mkdir()
-    (beside / "data.txt").write_text("one\n")
+    write_files(beside, {"data.txt": "one\n"})
     calls = [("read_file", {"path": str(beside / "data.txt")}), RUN, ("bash", {"command": "curl x", "network": True})]
     rows = refused(project, *calls)
     line = describe_denials(rows, "--allow")
@@ -188,8 +188,7 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
 def test_a_command_that_reads_outside_the_project_names_that_folder_or_that_file(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "beside"
     project.mkdir()
-    beside.mkdir()
-    (beside / "data.txt").write_text("one\n")
+    write_files(beside, {"data.txt": "one\n"})
     look = ("bash", {"command": f"cat {beside}/data.txt"})
     (row,) = refused(project, look)
     assert (row["rule"], row["option"]) == (f"bash(cat {beside}/data.txt)", f"--add-dir {beside}")

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from project_files import write_files
 
 from nexus_cli.reports.git_branch import read_branch
 
 
 def _head(folder: Path, text: str) -> None:
-    (folder / ".git").mkdir(parents=True)
-    (folder / ".git" / "HEAD").write_text(text)
+    write_files(folder, {".git/HEAD": text})
 
 
 def test_a_branch_a_commit_and_no_repository(tmp_path: Path) -> None:
@@ -25,10 +25,7 @@ def test_a_branch_a_commit_and_no_repository(tmp_path: Path) -> None:
 
 
 def test_a_worktree_names_its_folder_in_a_file(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "HEAD").write_text("ref: refs/heads/main\n")
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree" / ".git").write_text("gitdir: ../real\n")
+    write_files(tmp_path, {"real/HEAD": "ref: refs/heads/main\n", "tree/.git": "gitdir: ../real\n"})
     assert read_branch(tmp_path / "tree") == "main"
 
 
@@ -58,8 +55,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
     "text", ["ref: refs/heads/main\nx", "main\n", "ref: main\n", f"{'0' * 40}\n", "1" * 39, "\udcff"]
 )
 def test_a_head_that_git_does_not_accept_names_no_branch(tmp_path: Path, text: str) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git/HEAD").write_bytes(text.encode("utf-8", "surrogateescape"))
+    write_files(tmp_path, {".git/HEAD": text.encode("utf-8", "surrogateescape")})
     assert read_branch(tmp_path) == ""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_files import write_files
 from session.played import MODEL, Played, say
 
 from nexus_cli.config import trust
@@ -86,14 +87,12 @@ def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(
 
 
 def test_a_persons_recipe_comes_before_the_packages(tmp_path: Path) -> None:
-    (places().config / "recipes").mkdir(parents=True)
-    (places().config / "recipes" / "ask.toml").write_text('description = "mine"\n')
+    write_files(places().config, {"recipes/ask.toml": 'description = "mine"\n'})
     assert recipe_for("ask", tmp_path)[0].description == "mine"
 
 
 def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that_names_it(tmp_path: Path) -> None:
-    (places().config / "recipes").mkdir(parents=True)
-    (places().config / "recipes" / "mine.toml").write_text('[limits]\ntools = ["read_fil", "glob", "\\u001bx"]\n')
+    write_files(places().config, {"recipes/mine.toml": '[limits]\ntools = ["read_fil", "glob", "\\u001bx"]\n'})
     session = made(tmp_path, recipe="mine")
     assert [line for line in session.notices if "names an unknown tool" in line] == [
         "recipe mine names an unknown tool ' x'",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from permission.test_call_permission import SETTINGS, Call, opened, results, write_settings
+from project_files import write_files
 from search import sample
 from session.made_up import DEFINITIONS, made_up_tools
 from session.played import Person, say
@@ -154,8 +155,7 @@ def test_a_search_leaves_out_what_a_deny_rule_names(rule: str, project: Path) ->
 )
 def test_an_allow_rule_with_a_path_opens_a_place_outside(rule: str, call: str, project: Path) -> None:
     outside = project.parent / "elsewhere"
-    outside.mkdir()
-    (outside / "a.txt").write_text("hush")
+    write_files(outside, {"a.txt": "hush"})
     named: dict[str, Any] = {
         "word_tally": {"file": f"{outside}/a.txt"},
         "stamp_upon": {"target": f"{outside}/a.txt"},
@@ -170,8 +170,7 @@ def test_an_allow_rule_with_a_path_opens_a_place_outside(rule: str, call: str, p
 @pytest.mark.matrix
 def test_reading_outside_offers_a_rule_for_the_folder(project: Path) -> None:
     outside = project.parent / "elsewhere"
-    outside.mkdir()
-    (outside / "a.txt").write_text("hush")
+    write_files(outside, {"a.txt": "hush"})
     called(project, ("word_tally", {"file": f"{outside}/a.txt"}), person := Person())
     assert person.asked[0].stores == (f"read_file({outside}/**)",)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -13,11 +12,11 @@ from typing import Any
 
 import pytest
 from ledger.conftest import in_child
-from session.played import MODEL, Answer, Played
+from session.played import MODEL, Answer, Played, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, SpaceSettings
-from nexus_cli.core.event import Event, Outcome, ToolResultEvent, TurnEnd
+from nexus_cli.core.event import Outcome, ToolResultEvent
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
@@ -70,17 +69,8 @@ def of_run(claimed: Run) -> ServiceMakers:
 
 def run(session: Session, words: str = "go") -> tuple[list[ToolResult], Outcome]:
     """One turn: the results of its calls, and its outcome."""
-
-    async def turn() -> list[Event]:
-        try:
-            return [event async for event in session.run(words)]
-        finally:
-            await session.aclose()
-
-    events = asyncio.run(turn())
-    end = events[-1]
-    assert isinstance(end, TurnEnd)
-    return [event.result for event in events if isinstance(event, ToolResultEvent)], end.outcome
+    events, outcome = say(session, words)
+    return [event.result for event in events if isinstance(event, ToolResultEvent)], outcome
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,25 +50,8 @@ lead()
 """Run in the forked process before the program: the shell's part stays behind in a process of its own."""
 
 
-@dataclass
-class Place:
-    """A home, a project folder in it, a model, and the environment that joins them."""
-
-    home: Path
-    folder: Path
-    server: ScriptedServer
-    environment: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def nexus_home(self) -> Path:
-        """What NEXUS_HOME names."""
-        return self.home / "nexus"
-
-    def settings(self, text: str) -> None:
-        """Writes the personal config.toml."""
-        path = self.nexus_home / "config" / "config.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+class Place(Stage):
+    """A home, a project folder in it, a model, and the environment of a terminal that joins them."""
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import missing
+from project_files import write_files
 from search import sample
 
 from nexus_cli.config.programs import find_program
@@ -90,8 +91,7 @@ def helped(helper: str, tree: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (target / "rg").symlink_to(script)
     elif script is not None:
         target = tmp_path / "bin"
-        target.mkdir()
-        (target / "rg").write_text(script)
+        write_files(target, {"rg": script})
         (target / "rg").chmod(0o755)
     if script is not None:
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
@@ -188,8 +188,7 @@ def test_stored_keys_are_searched_only_where_they_are_asked_for(
     if git:
         subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
     for path in (desk.project / "home/data/keys", desk.project / "home/data.d"):
-        path.mkdir(parents=True)
-        (path / "A_KEY").write_text("sk-one-two-three\n")
+        write_files(path, {"A_KEY": "sk-one-two-three\n"})
     assert desk.run("glob", pattern="**/A_KEY").text == "home/data.d/A_KEY"
     for path in (".", "home"):
         found = desk.run("grep", pattern="sk-one", path=path).text

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from project_files import write_files
 
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, LINK, PIPE, FileState
@@ -107,10 +108,7 @@ def run_followed(
 def repository(root: Path) -> Path:
     """Make a repository with tracked, changed, untracked and ignored files."""
     git(root, "init", "-q")
-    (root / "src").mkdir()
-    (root / "src/a.py").write_text("a = 1\n")
-    (root / "src/b.py").write_text("b = 1\n")
-    (root / "run.sh").write_text("#!/bin/sh\n")
+    write_files(root, {"src/a.py": "a = 1\n", "src/b.py": "b = 1\n", "run.sh": "#!/bin/sh\n"})
     (root / "run.sh").chmod(0o755)
     (root / "link").symlink_to("src/a.py")
     (root / ".gitignore").write_text(".env\n*.db\ncache/\nnode_modules/\n")
@@ -121,8 +119,7 @@ def repository(root: Path) -> Path:
     (root / ".env").write_text("KEY=secret\n")
     (root / ".env").chmod(0o600)
     (root / "data.db").write_bytes(b"\0" * 1000)
-    (root / "cache").mkdir()
-    (root / "cache/precious.txt").write_text("kept in an ignored folder\n")
+    write_files(root, {"cache/precious.txt": "kept in an ignored folder\n"})
     return root
 
 
@@ -283,8 +280,7 @@ def test_a_file_alone_does_not_mark_a_folder_where_no_git_ignores_it(
 
 def test_repositories_are_not_asked_for_ever_what_they_ignore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
-    (root / "api/vendor").mkdir(parents=True)
-    (root / "api/vendor/a").write_text("a\n")
+    write_files(root, {"api/vendor/a": "a\n"})
     (root / "api/composer.lock").touch()
     git(root / "api", "init", "-q")
     monkeypatch.setattr(project_look, "_ASKED_SECONDS", -1.0)
@@ -314,8 +310,7 @@ def test_a_folder_that_fails_to_be_listed_is_named_and_what_is_in_it_is_not_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, data = places_of(tmp_path)
-    (root / "far").mkdir()
-    (root / "far/mine").write_text("mine\n")
+    write_files(root, {"far/mine": "mine\n"})
     journal, listed = ChangeJournal(data), os.scandir
 
     def fail(place: int) -> object:
@@ -342,8 +337,7 @@ def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
         (root / "up").symlink_to("..")
         (root / "away").symlink_to("/etc")
         os.mkfifo(root / "pipe")
-        (root / "closed").mkdir()
-        (root / "closed/x.txt").write_text("x")
+        write_files(root, {"closed/x.txt": "x"})
         (root / "closed").chmod(0o500)
         step, before, after = run_followed(tmp_path / "data", root, "rm -f loop up away pipe; echo y > y.txt")
         assert step is not None

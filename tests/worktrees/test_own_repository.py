@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from project_files import write_files
 from search import sample
 from worktrees.repository import git, make_project, make_worktree, put_link
 
@@ -206,8 +207,7 @@ def test_a_pipe_in_a_worktree_is_told_and_not_lost(project: Path) -> None:
 @pytest.mark.matrix
 def test_a_name_that_git_refuses_is_told_with_a_way_out(project: Path) -> None:
     record, _ = make_worktree(project, "fix")
-    (record.folder / ".GIT").mkdir()
-    (record.folder / ".GIT/x").write_text("x")
+    write_files(record.folder, {".GIT/x": "x"})
     with pytest.raises(NexusError, match="rename or delete that path"):
         apply_worktree(record)
 
@@ -385,8 +385,7 @@ def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_workt
     project: Path, tmp_path: Path, lead: str
 ) -> None:
     out, other = tmp_path / "out", make_project(tmp_path / "other")
-    out.mkdir()
-    (out / "file").write_text("mine\n")
+    write_files(out, {"file": "mine\n"})
     secret = commit(other, "secret")
     git(other, "repack", "-adq")
     stay = enter_worktree(project, "fix")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from project_files import write_files
 from search import sample
 from worktrees.repository import git, make_project, make_worktree, put_link, read_tree
 
@@ -145,8 +146,7 @@ def test_an_empty_worktree_goes_with_the_last_one_who_works_in_it(project: Path)
 
 
 def put_ignored_folder(folder: Path) -> None:
-    (folder / "build").mkdir()
-    (folder / "build/a").write_text("x")
+    write_files(folder, {"build/a": "x"})
 
 
 WORK: dict[str, Callable[[Path], object]] = {
@@ -217,8 +217,7 @@ def test_a_worktree_with_something_in_it_stays(project: Path, kind: str) -> None
 def test_caches_of_tools_are_nothing(project: Path) -> None:
     (project / ".gitignore").write_text("__pycache__/\n")
     stay = enter_worktree(project, "fix")
-    (stay.record.folder / "sub/__pycache__").mkdir()
-    (stay.record.folder / "sub/__pycache__/x.pyc").write_text("")
+    write_files(stay.record.folder, {"sub/__pycache__/x.pyc": ""})
     assert stay.leave() == "" and not stay.record.folder.exists()
 
 
@@ -350,14 +349,11 @@ def test_line_ends_are_kept_to_the_byte(project: Path) -> None:
 @pytest.mark.matrix
 def test_settings_and_instructions_are_carried_over_though_ignored(project: Path) -> None:
     (project / ".gitignore").write_text(".nexus/\nNEXUS.md\n*.log\n")
-    (project / ".nexus").mkdir()
-    (project / ".nexus/config.toml").write_text('allow = "read"\n')
-    (project / "NEXUS.md").write_text("Be careful.\n")
+    write_files(project, {".nexus/config.toml": 'allow = "read"\n', "NEXUS.md": "Be careful.\n"})
     record = made(project)
     assert (record.folder / ".nexus/config.toml").exists() and (record.folder / "NEXUS.md").exists()
     assert inspect_worktree(record).is_empty(record)
-    (record.folder / ".nexus/recipes").mkdir()
-    (record.folder / ".nexus/recipes/x.toml").write_text("")
+    write_files(record.folder, {".nexus/recipes/x.toml": ""})
     assert inspect_worktree(record).kept == (".nexus/recipes/x.toml",)
 
 
@@ -366,11 +362,8 @@ def test_what_tools_fill_again_does_not_hold_a_worktree_and_an_ignored_file_of_n
     (project / ".gitignore").write_text("*.secret\n.tox/\n")
     record = made(project)
     cache = record.folder / "sub/.pytest_cache"
-    (cache / "v").mkdir(parents=True)
-    (cache / ".gitignore").write_text("*\n")
-    (cache / "v/lastfailed").write_text("{}")
-    (record.folder / ".tox/py").mkdir(parents=True)
-    (record.folder / ".tox/py/app").write_text("")
+    write_files(cache, {".gitignore": "*\n", "v/lastfailed": "{}"})
+    write_files(record.folder, {".tox/py/app": ""})
     assert inspect_worktree(record).is_empty(record)
     (record.folder / "notes.secret").write_text("the only copy")
     assert inspect_worktree(record).kept == ("notes.secret",)
@@ -408,8 +401,7 @@ def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path
     (project / ".gitignore").write_text("dist/\n*.secret\n")
     record = made(project)
     (record.folder / "app.py").write_text("print('new')\n")
-    (record.folder / "dist").mkdir()
-    (record.folder / "dist/app.js").write_text("built")
+    write_files(record.folder, {"dist/app.js": "built"})
     with pytest.raises(NexusError, match="the worktree has unapplied changes"):
         remove_worktree(record)
     apply_worktree(record)
@@ -425,8 +417,7 @@ def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path
 @pytest.mark.matrix
 def test_own_folders_inside_the_project_are_not_carried_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(project / "home"))
-    (project / "home/data").mkdir(parents=True)
-    (project / "home/data/ledger.db").write_text("secret")
+    write_files(project, {"home/data/ledger.db": "secret"})
     record = made(project)
     assert not (record.folder / "home").exists() and inspect_worktree(record).is_empty(record)
 
@@ -731,8 +722,7 @@ def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path
 def test_a_link_that_a_command_puts_while_files_are_copied_is_not_followed(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    (tmp_path / "keys").mkdir()
-    (tmp_path / "keys/data.bin").write_text("SECRET")
+    write_files(tmp_path, {"keys/data.bin": "SECRET"})
     real = split_present
 
     def interfere(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from engine.requests.test_replan_sections import lived
+from project_files import write_files
 from session.played import MODEL, Played, context_report, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 
@@ -113,9 +114,7 @@ async def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_d
 
 @pytest.mark.matrix
 def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path: Path) -> None:
-    places().config.mkdir(parents=True, exist_ok=True)
-    (places().config / "MEMORY.md").write_text("a line of notes\n" * 9_000)
-    (places().config / "IDENTITY.md").write_text("Be calm.\n" * 200_000)
+    write_files(places().config, {"MEMORY.md": "a line of notes\n" * 9_000, "IDENTITY.md": "Be calm.\n" * 200_000})
     session = opened(Played(lambda request: "well"), tmp_path)
     events, _ = say(session, "one")
     counted = {drop.what.partition(" (")[0]: drop.uncounted for drop in dropped(events)}

@@ -38,10 +38,8 @@ class Chat:
         for piece in pieces(step.text, step.chunk, step.repeat):
             yield Event("delta", _chunk(reply, {"content": piece}), text=piece)
         yield from _calls(step, reply)
-        last = _chunk(reply, {}, step.reason)
-        always = reply.dialect == "mistral" and step.report
-        yield Event("finish", last | {"usage": _usage(reply)} if always else last)
-        if reply.include_usage and step.report and not always:
+        yield Event("finish", _chunk(reply, {}, step.reason))
+        if reply.include_usage and step.report:
             yield Event("usage", _envelope(reply, "chat.completion.chunk") | {"choices": [], "usage": _usage(reply)})
         yield Event("end", b"[DONE]")
 
@@ -129,13 +127,10 @@ def _chunk(reply: Reply, delta: dict[str, Any], finish: str | None = None) -> di
 
 def _usage(reply: Reply) -> dict[str, Any]:
     t = reply.tokens
-    usage: dict[str, Any] = {
+    return {
         "prompt_tokens": t.input,
         "completion_tokens": t.output,
         "total_tokens": t.input + t.output,
+        "prompt_tokens_details": {"cached_tokens": t.cache_read},
+        "completion_tokens_details": {"reasoning_tokens": t.reasoning},
     }
-    if reply.dialect == "deepseek":
-        usage |= {"prompt_cache_hit_tokens": t.cache_read, "prompt_cache_miss_tokens": t.input - t.cache_read}
-    usage["prompt_tokens_details"] = {"cached_tokens": t.cache_read}
-    usage["completion_tokens_details"] = {"reasoning_tokens": t.reasoning}
-    return usage

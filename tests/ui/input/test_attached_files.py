@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from images import png
+from project_files import write_files
 from search import sample
 from tools.documents import make_notebook, make_pdf
 
@@ -26,10 +27,7 @@ PNG = png()
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "a.py").write_text("print(1)\n")
-    (tmp_path / "a b.txt").write_text("spaced\n")
-    (tmp_path / "shot.png").write_bytes(PNG)
+    write_files(tmp_path, {"src/a.py": "print(1)\n", "a b.txt": "spaced\n", "shot.png": PNG})
     return tmp_path
 
 

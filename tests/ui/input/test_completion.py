@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from project_files import write_files
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
@@ -157,9 +158,7 @@ def test_files_are_found_by_scattered_letters_and_folders_go_on(tmp_path: Path) 
 
 @pytest.mark.matrix
 def test_agents_are_offered_before_files(tmp_path: Path) -> None:
-    (tmp_path / ".claude/agents").mkdir(parents=True)
-    (tmp_path / ".claude/agents/any.md").write_text("---\nname: reviewer\n---\nReview it.\n")
-    (tmp_path / "review.txt").write_text("x")
+    write_files(tmp_path, {".claude/agents/any.md": "---\nname: reviewer\n---\nReview it.\n", "review.txt": "x"})
     assert results("ask @rev", tmp_path) == ["ask @review.txt"]
     trust(tmp_path)
     assert results("ask @rev", tmp_path) == ["ask @reviewer", "ask @review.txt"]
@@ -168,8 +167,7 @@ def test_agents_are_offered_before_files(tmp_path: Path) -> None:
 
 @pytest.mark.matrix
 def test_names_with_spaces_are_quoted_and_a_folder_stays_open(tmp_path: Path) -> None:
-    (tmp_path / "my docs").mkdir()
-    (tmp_path / "my docs" / "a b.txt").write_text("")
+    write_files(tmp_path, {"my docs/a b.txt": ""})
     assert results("@docs", tmp_path) == ['@"my docs/', '@"my docs/a b.txt"']
     assert results('@"my docs/', tmp_path) == ['@"my docs/a b.txt"']
 

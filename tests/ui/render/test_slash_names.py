@@ -107,11 +107,9 @@ async def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monke
     stage = Stage(tmp_path, lambda request: "answer")
 
     async with stage.running():
-        stage.type("words")
-        await stage.idle()
+        await stage.say("words")
         for line in ("/memory forget m9", "/resume nosuch", "/model nonsense", "/cache why 99"):
-            stage.type(line)
-            await stage.idle()
+            await stage.say(line)
     text = " ".join(stage.text.split())
     for advice in ("See `/memory list`.", "See `/sessions list`.", "/model list", " request. `/cache` lists"):
         assert advice in text

@@ -50,8 +50,7 @@ async def test_the_words_of_schedules_begin_no_plan_and_cost_nothing(tmp_path: P
     )
 
     async with stage.running():
-        stage.type(f"/plan {words}")
-        await stage.idle()
+        await stage.say(f"/plan {words}")
     assert stage.session.status().allow == "ask" and not stage.provider.seen
     assert f"To manage schedules: /schedule {words}." in " ".join(stage.text.split())
 
@@ -206,8 +205,7 @@ async def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_
 
     async with stage.running():
         for line in ("hello", "/plan", "/plan"):
-            stage.type(line)
-            await stage.idle()
+            await stage.say(line)
     assert not stage.view.asked and stage.session.status().allow == "edit"
     assert "Plan mode is off. Permission level: edit." in stage.text
 
@@ -218,8 +216,7 @@ async def test_on_and_off_are_no_message(tmp_path: Path) -> None:
 
     async with stage.running():
         for line in ("/plan off", "/plan on", "/plan on", "/plan off", "/plan off"):
-            stage.type(line)
-            await stage.idle()
+            await stage.say(line)
             levels.append(stage.session.status().allow)
     assert levels == ["edit", "plan", "plan", "edit", "edit"] and not stage.provider.seen
 

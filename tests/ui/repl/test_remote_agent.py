@@ -86,6 +86,12 @@ async def idle(repl: Repl) -> None:
     await until(lambda: repl.jobs.current is None)
 
 
+async def say_and_wait(repl: Repl, text: str) -> None:
+    """Submit `text` and wait until the REPL is idle."""
+    say(repl, text)
+    await idle(repl)
+
+
 async def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
@@ -158,8 +164,7 @@ async def test_a_session_that_another_client_opens_in_the_agent_is_told_once(
         await until(lambda: "echo two" in view.text)
         await idle(repl)
         assert " ".join(view.text.split()).count(f"; to return: /resume {before}") == 1
-        say(repl, "/clear")
-        await idle(repl)
+        await say_and_wait(repl, "/clear")
         say(repl, "three")
         await until(lambda: "echo three" in view.text)
         assert view.text.count("a client moved a to session") == 1, "its own commands are no news"
@@ -257,8 +262,7 @@ async def test_a_message_that_the_server_refuses_returns_to_the_box(
     monkeypatch.setattr(dispatcher, "MOST_WAITING", -1)
 
     async with connected(tmp_path) as (repl, view):
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         assert view.box == "hello" and "already queued for this agent" in view.text
 
 
@@ -267,8 +271,7 @@ async def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp
     long = "x" * (MOST_BODY + 1)
 
     async with connected(tmp_path) as (repl, view):
-        say(repl, long)
-        await idle(repl)
+        await say_and_wait(repl, long)
         assert view.box == long and "nexus: the server: " in view.text
 
 
@@ -349,11 +352,9 @@ async def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(
         repl.interrupt()
         await idle(repl)
         assert repl.queued() == ["queued: of the first"]
-        say(repl, "/fork")
-        await idle(repl)
+        await say_and_wait(repl, "/fork")
         assert repl.queued() == ["queued: of the first"], "a copy takes them along"
-        say(repl, "/clear")
-        await idle(repl)
+        await say_and_wait(repl, "/clear")
         assert repl.queued() == [] and "not sent: of the first" in view.text
         say(repl, "second")
         await until(lambda: "echo second" in view.text)
@@ -674,8 +675,7 @@ async def test_a_command_whose_connection_is_lost_is_not_to_be_tried_again(
         await repl.backend._connected.wait()
         for name in ("run_command", "list_commands"):
             monkeypatch.setattr(Client, name, fails)
-        say(repl, "!make release")
-        await idle(repl)
+        await say_and_wait(repl, "!make release")
         await until(lambda: "may still run in the server." in " ".join(view.text.split()))
     text = " ".join(view.text.split())
     assert text.count("the connection was lost") == 1 and "Try again" not in text
@@ -713,8 +713,7 @@ async def test_a_question_that_was_answered_before_it_is_asked_leaves_no_warning
 async def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
     async with connected(tmp_path) as (repl, view):
         for line in ("/help", "/help all"):
-            say(repl, line)
-            await idle(repl)
+            await say_and_wait(repl, line)
         for present in ("!COMMAND", "Ctrl+B", "@FILE", "twice: goes back to", "/rewind", "/model [NAME", "/export"):
             assert present in view.text
         assert "/login" not in view.text and "/memory" in view.text
@@ -756,11 +755,9 @@ async def test_the_level_goes_round_below_that_of_the_server(tmp_path: Path) -> 
 
 async def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Path) -> None:
     async with connected(tmp_path) as (repl, view):
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         assert not repl.backend.cancel(), "nothing runs in the server"
-        say(repl, "/copy 1")
-        await idle(repl)
+        await say_and_wait(repl, "/copy 1")
         assert "no fenced code block" in view.text
 
 
@@ -774,8 +771,7 @@ async def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("nexus_cli.ui.repl.repl.show_in_pager", keep)
 
     async with connected(tmp_path) as (repl, _view):
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         repl.show_last_output()
         await until(lambda: paged)
         say(repl, "/transcript")
@@ -791,25 +787,20 @@ def changes(request: Request) -> Reply:
 
 async def test_a_message_is_gone_back_to_with_its_files_and_the_session_of_before_is_resumed(tmp_path: Path) -> None:
     async with connected(tmp_path, Answering(changes), allow="all") as (repl, view):
-        say(repl, "make it")
-        await idle(repl)
+        await say_and_wait(repl, "make it")
         assert (tmp_path / "new.txt").exists() and "1 file (+1 -0)" in view.text and "/undo to revert" in view.text
         before = repl.backend.status.session
         view.answers = ["1", "1"]
-        say(repl, "/rewind")
-        await idle(repl)
+        await say_and_wait(repl, "/rewind")
         assert not (tmp_path / "new.txt").exists() and view.box == "make it" and "1 file removed" in view.text
         assert repl.backend.status.session != before
         shown = len(view.text)
-        say(repl, f"/resume {before}")
-        await idle(repl)
+        await say_and_wait(repl, f"/resume {before}")
         assert "written" in view.text[shown:] and repl.backend.status.session == before
-        say(repl, "/redo")
-        await idle(repl)
+        await say_and_wait(repl, "/redo")
         assert (tmp_path / "new.txt").exists()
         view.answers = ["", ""]
-        say(repl, "/rewind")
-        await idle(repl)
+        await say_and_wait(repl, "/rewind")
         assert "Nothing was changed." in view.text and (tmp_path / "new.txt").exists()
 
 
@@ -824,13 +815,11 @@ async def test_a_turn_whose_figures_cannot_be_read_has_not_the_changes_of_the_on
         raise ConnectionError("the server is ending")
 
     async with connected(tmp_path, provider, allow="all") as (repl, view):
-        say(repl, "write")
-        await idle(repl)
+        await say_and_wait(repl, "write")
         assert "1 file (+2 -0)" in view.text
         monkeypatch.setattr(Client, "get_status", fail)
         shown = len(view.text)
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         assert "done" in view.text[shown:] and "(+2" not in view.text[shown:], view.text[shown:]
 
 
@@ -842,8 +831,7 @@ async def test_the_status_line_has_the_figures_of_the_session_in_the_server(tmp_
     async with connected(tmp_path, provider, allow="all") as (repl, _view):
         first = repl.status(200).split(DOT)
         assert first[0] == "played" and first[-1] == "$0.00" and "- of" not in repl.status(200), "it is estimated"
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         say(repl, "/goal finish --until 'test -e nothing'")
         await until(lambda: "until test -e nothing" in repl.status(300))
         repl.interrupt()
@@ -864,11 +852,9 @@ async def test_an_export_is_written_here_and_no_file_that_the_person_has_not_nam
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
         agent._folder = here
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         for name in ("", " mine.md"):
-            say(repl, f"/export md{name}")
-            await idle(repl)
+            await say_and_wait(repl, f"/export md{name}")
         assert [path.suffix for path in here.iterdir()] == [".md", ".md"] and (here / "mine.md").exists()
         assert {path.name for path in tmp_path.iterdir()} == {"here"}, "nothing is written where the server runs"
         with pytest.raises(NexusError, match="a different file"):
@@ -886,19 +872,16 @@ async def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> 
     ]
 
     async with connected(tmp_path, allow="edit") as (repl, view):
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         for line in (*refused, *permits):
             before = len(view.text)
-            say(repl, f"/{line}")
-            await idle(repl)
+            await say_and_wait(repl, f"/{line}")
             said = [row for row in view.text[before:].splitlines() if row.strip()]
             assert sum("not available over" in row for row in said) == 1 and "Traceback" not in str(said), said
         for name in sorted(discover().keys() - {*refused, "exit", "editor", "trust"} | {"trust show"}):
             view.answers = [""] * 3
             before = len(view.text)
-            say(repl, f"/{name}")
-            await idle(repl)
+            await say_and_wait(repl, f"/{name}")
             assert "not available over" not in view.text[before:], name
 
 
@@ -907,8 +890,7 @@ async def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tm
 
     async with connected(tmp_path, provider) as (repl, view):
         view.answers = ["y"]
-        say(repl, "!touch made && echo of-the-line")
-        await idle(repl)
+        await say_and_wait(repl, "!touch made && echo of-the-line")
         assert (tmp_path / "made").exists() and len(view.asked) == 1, "the level of the session asks"
         assert repl.queued() == ["attached: output of `touch made && echo of-the-line`"]
         say(repl, "hello")
@@ -920,8 +902,7 @@ async def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tm
         await idle(repl)
         assert "! sleep 60: stopped." in view.text and repl.queued() == []
         view.answers = ["n"]
-        say(repl, "!touch refused")
-        await idle(repl)
+        await say_and_wait(repl, "!touch refused")
         assert "nexus: ! touch refused" not in view.text, "its line has said it"
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
 
@@ -945,8 +926,7 @@ async def test_attached_output_waits_in_its_session_until_a_message_of_any_clien
         assert isinstance(repl.backend, RemoteAgent)
         agent = repl.backend
         first, client = agent.status.session, agent._client
-        say(repl, "/clear")
-        await idle(repl)
+        await say_and_wait(repl, "/clear")
         assert repl.queued() == [] and f"kept for when you resume the previous session: {what}" in view.text
         say(repl, f"/resume {first}")
         await until(lambda: repl.queued())
@@ -1139,20 +1119,17 @@ async def test_a_command_is_released_to_the_background_of_the_server(tmp_path: P
             repl.release_workers()
             await asyncio.sleep(0.1)
         assert repl.backend.status.jobs == ("j1",)
-        say(repl, "/jobs stop j1")
-        await idle(repl)
+        await say_and_wait(repl, "/jobs stop j1")
 
 
 async def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: Path) -> None:
     async with connected(tmp_path) as (repl, view):
-        say(repl, "hello")
-        await idle(repl)
+        await say_and_wait(repl, "hello")
         assert isinstance(repl.backend, RemoteAgent)
         for arguments in ("list", "add keep this"):
             await repl.backend._client.run_command("a", "pin", arguments)
         await until(lambda: "a client ran /pin add keep this" in view.text)
-        say(repl, "/pin add and that")
-        await idle(repl)
+        await say_and_wait(repl, "/pin add and that")
         assert view.text.count("a client ran") == 1, "its own commands are no news"
 
 
@@ -1183,8 +1160,7 @@ async def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path
     provider.stream = breaks  # type: ignore[method-assign]
 
     async with connected(tmp_path, provider) as (repl, view):
-        say(repl, "begin")
-        await idle(repl)
+        await say_and_wait(repl, "begin")
         assert CUT_SHORT in " ".join(view.text.split())
         say(repl, "/continue")
         await until(lambda: "echo" in view.text)

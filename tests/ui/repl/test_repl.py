@@ -153,6 +153,11 @@ class Stage:
     async def idle(self) -> None:
         await self.until(lambda: self.repl.jobs.current is None)
 
+    async def say(self, text: str) -> None:
+        """Submit `text` and wait until the REPL is idle."""
+        self.type(text)
+        await self.idle()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """The REPL runs; afterwards it has left and its session is closed."""
@@ -243,12 +248,10 @@ async def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp
     stage.provider.stream = breaks  # type: ignore[method-assign]
 
     async with stage.running():
-        stage.type("begin")
-        await stage.idle()
+        await stage.say("begin")
         assert "half of it" in stage.text and "the connection was lost" in stage.text
         assert stage.text.endswith("· This turn was cut short. /continue to resume it.\n")
-        stage.type("/continue")
-        await stage.idle()
+        await stage.say("/continue")
         before = len(stage.text)
         stage.backend.show_conversation()
         assert "· continued\n" in stage.text[before:] and GO_ON not in stage.text
@@ -265,8 +268,7 @@ async def test_a_turn_that_ends_because_another_process_has_its_session_offers_n
     stage = Stage(tmp_path, answer)
 
     async with stage.running():
-        stage.type("begin")
-        await stage.idle()
+        await stage.say("begin")
         assert "another process has taken over" in " ".join(stage.text.split()) and "Fork it" in stage.text
         assert "/continue" not in stage.text
 
@@ -288,8 +290,7 @@ async def test_the_end_of_a_resumed_turn_counts_the_files_of_its_beginning(tmp_p
 
     async with stage.running():
         for words in ("begin", "/continue"):
-            stage.type(words)
-            await stage.idle()
+            await stage.say(words)
     assert "  whole turn: 1 file (+2 -0) · /undo to revert" in stage.text
 
 
@@ -506,20 +507,17 @@ async def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_
         assert stage.repl.take_back() == "/clear" and stage.repl.take_back() == "/review"
         await stopped("words for the old one")
         sent = len(stage.provider.seen)
-        stage.type("/clear")
-        await stage.idle()
+        await stage.say("/clear")
         assert stage.session.id != second and len(stage.provider.seen) == sent
         assert stage.repl.queued() == []
-        stage.type(f"/resume {second}")
-        await stage.idle()
+        await stage.say(f"/resume {second}")
         assert stage.repl.take_back() == "words for the old one"
         third = await stopped("/clear", "words for the new one")
         assert stage.session.id != third and stage.repl.queued() == ["queued: words for the new one"]
         for command in ("/effort low", "/rename prices", "/resume no-such-one"):
             stage.repl.take_back()
             await stopped(command, f"words behind {command}")
-            stage.type("/clear")
-            await stage.idle()
+            await stage.say("/clear")
             assert stage.repl.queued() == [], command
     assert "kept for when you resume the previous session: words for the old one" in stage.text
     assert "kept for when you resume the previous session: words behind /rename prices" in stage.text
@@ -533,12 +531,10 @@ async def test_a_question_of_a_verb_is_answered_by_a_key_as_in_a_shell(tmp_path:
         await stage.until(lambda: "fine" in stage.text)
         await stage.idle()
         first = stage.session.id
-        stage.type("/clear")
-        await stage.idle()
+        await stage.say("/clear")
         for answer in ("n", None, "y"):
             stage.view.answers.append(answer)
-            stage.type(f"/sessions delete {first}")
-            await stage.idle()
+            await stage.say(f"/sessions delete {first}")
     asks = "Delete it permanently? [y]es \N{MIDDLE DOT} [N]o:"
     assert len(stage.view.asked) == 3 and all(asked.endswith(asks) for asked in stage.view.asked)
     no, cancelled = stage.text.index("Nothing was deleted."), stage.text.index("/sessions delete: cancelled")
@@ -577,8 +573,7 @@ async def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path
     stage.session.engine.provider = Slow(stage.provider.script)
 
     async with stage.running():
-        stage.type("begin")
-        await stage.idle()
+        await stage.say("begin")
         for line, told in (
             ("/reflect", "reflecting stopped: completed steps are kept"),
             ("/goal a parser", "Stopped: the goal is saved without steps."),
@@ -604,8 +599,7 @@ async def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Pa
         used = int(live_report(stage.session)["budget"]["used"]["total"])
         assert used > 1000 and f"{short(used)} of" in stage.repl.status(80)
         assert not stage.text and stage.session.status().used == 0, "nothing was sent or written"
-        stage.type("begin")
-        await stage.idle()
+        await stage.say("begin")
         assert stage.session.status().used > 0
 
 
@@ -689,8 +683,7 @@ async def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_
         await run(trigger)
 
     async with stage.running():
-        stage.type("begin")
-        await stage.idle()
+        await stage.say("begin")
         stage.backend.attach("<block/>", "a block")
         stage.backend.run = begin_late  # type: ignore[method-assign]
         stage.type("one")
@@ -756,8 +749,7 @@ async def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: P
     kill, session = Kill(tmp_path), stage.session.id
 
     async with stage.running():
-        stage.type("begin")
-        await stage.idle()
+        await stage.say("begin")
         stage.repl.input_queue.postponed.append(TypedMessage("later", "later"))
 
         def refuse(*given: object) -> Session:
@@ -776,10 +768,8 @@ async def test_output_that_is_detached_is_not_stored(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("begin")
-        await stage.idle()
-        stage.type("!echo detached-$((40+2))")
-        await stage.idle()
+        await stage.say("begin")
+        await stage.say("!echo detached-$((40+2))")
         assert stage.repl.detach()
         newest = stage.session.engine.conversation.memos(WAITING_TEXTS)[-1]
         assert newest.value["texts"] == [] and newest.value["memos"] == {}
@@ -824,8 +814,7 @@ async def test_output_that_waits_for_the_next_message_is_named_when_the_person_l
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("!echo seen")
-        await stage.idle()
+        await stage.say("!echo seen")
     assert "not sent: output of `echo seen" in stage.text
 
 
@@ -833,28 +822,22 @@ async def test_output_that_waits_when_the_person_leaves_waits_again_when_they_re
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("hello")
-        await stage.idle()
-        stage.type("!echo seen-$((40+2)); exit 3")
-        await stage.idle()
+        await stage.say("hello")
+        await stage.say("!echo seen-$((40+2)); exit 3")
     assert "kept for when you resume: output of `echo seen" in stage.text
     session = stage.session.id
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async with stage.running():
         assert stage.repl.queued() == ["attached: output of `echo seen-$((40+2)); exit 3`"]
-        stage.type("!echo taken back")
-        await stage.idle()
+        await stage.say("!echo taken back")
         assert stage.repl.take_back() == "" and stage.repl.detach()
         for other in ("/clear", "/fork"):
-            stage.type(other)
-            await stage.idle()
+            await stage.say(other)
             assert stage.repl.queued() == [] and stage.session.id != session
-            stage.type(f"/resume {session}")
-            await stage.idle()
+            await stage.say(f"/resume {session}")
             assert len(stage.repl.queued()) == 1 and stage.session.id == session
-        stage.type("look")
-        await stage.idle()
+        await stage.say("look")
         memos = stage.session.context.conversation.memos(COMMAND)
         assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
     assert "seen-42" in _said(stage.provider)[-1] and "not sent" not in stage.text
@@ -870,17 +853,13 @@ async def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("!echo shared-$((40+2))")
-        await stage.idle()
-        stage.type("!!echo private-$((40+1))")
-        await stage.idle()
-        stage.type("!seq 90000")
-        await stage.idle()
+        await stage.say("!echo shared-$((40+2))")
+        await stage.say("!!echo private-$((40+1))")
+        await stage.say("!seq 90000")
         first, long = stage.repl.queued()
         assert first == "attached: output of `echo shared-$((40+2))`"
         assert re.fullmatch(r"attached: output of `seq 90000`, [\d,]+ tokens left out: /drops d1", long)
-        stage.type("look")
-        await stage.idle()
+        await stage.say("look")
         assert stage.repl.queued() == []
     assert "shared-42" in stage.text and "private-41" in stage.text
     said = "\n".join(_said(stage.provider))
@@ -902,10 +881,8 @@ async def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("!echo of hunter2-hunter2; env | grep -e hunter2 -e 1234 -e plain-v | sort")
-        await stage.idle()
-        stage.type("look")
-        await stage.idle()
+        await stage.say("!echo of hunter2-hunter2; env | grep -e hunter2 -e 1234 -e plain-v | sort")
+        await stage.say("look")
     assert "GH_TOKEN=hunter2-hunter2\n" in stage.text and "The model sees [GH_TOKEN], [LONG_API_KEY]" in stage.text
     said = "\n".join(_said(stage.provider))
     assert "GH_TOKEN=[GH_TOKEN]" in said and "LONG_API_KEY=[LONG_API_KEY]" in said and "of [GH_TOKEN]; env" in said
@@ -925,8 +902,7 @@ async def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_t
         return [item.text for item in engine.compactor.make_record().items if item.kind != "file"]
 
     async with stage.running():
-        stage.type("run it")
-        await stage.idle()
+        await stage.say("run it")
         for line in ("!echo 'error: no rule'; exit 2", "!!exit 3", "!exit 4", "!echo taken back", "!sleep 60"):
             stage.type(line)
             if line == "!sleep 60":
@@ -936,8 +912,7 @@ async def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_t
             if "taken back" in line:
                 stage.repl.detach()
         assert commands() == ["- exit 4 -> exit 4"], "the model's own"
-        stage.type("look")
-        await stage.idle()
+        await stage.say("look")
         assert sorted(commands()) == [
             "- echo 'error: no rule'; exit 2 (run by the person) -> exit 2: error: no rule",
             "- exit 4 (run by the person) -> exit 4",
@@ -950,16 +925,13 @@ async def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_pat
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("hello")
-        await stage.idle()
+        await stage.say("hello")
         repl = stage.repl
         before, line = stage.session.status().used, repl.status(80)
-        stage.type("!seq 1000 2000")
-        await stage.idle()
+        await stage.say("!seq 1000 2000")
         used = stage.session.status().used
         assert used > before + 500 and repl.status(80) != line and f"{short(used)} of" in repl.status(80)
-        stage.type("/context")
-        await stage.idle()
+        await stage.say("/context")
         assert (
             f"{used:,} of" in stage.text and "1 attachment (" in stage.text and "with your next message" in stage.text
         )
@@ -984,11 +956,9 @@ async def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("/contxt")
-        await stage.idle()
+        await stage.say("/contxt")
         assert "/context" in stage.text and not stage.provider.seen
-        stage.type("/usr/bin/env is what?")
-        await stage.idle()
+        await stage.say("/usr/bin/env is what?")
     assert _said(stage.provider)[-1].endswith("/usr/bin/env is what?")
 
 
@@ -1025,14 +995,11 @@ async def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: P
 
     async with stage.running():
         stage.view.answers = ["", "ok", "y"]
-        stage.type("run it")
-        await stage.idle()
+        await stage.say("run it")
         stage.view.answers = ["not this one"]
-        stage.type("run it again")
-        await stage.idle()
+        await stage.say("run it again")
         stage.view.answers = [None]
-        stage.type("and again")
-        await stage.idle()
+        await stage.say("and again")
     yes, words, nothing = answers.values()
     assert "ran-2" in yes and "not this one" in words
     assert nothing == "not run: the question was closed without an answer"
@@ -1058,8 +1025,7 @@ async def test_odd_words_are_no_odd_case(tmp_path: Path, text: str) -> None:
     stage = Stage(tmp_path, lambda request: f"you said {text}")
 
     async with stage.running():
-        stage.type(text)
-        await stage.idle()
+        await stage.say(text)
     assert "\x1b" not in stage.text and "Traceback" not in stage.text and "bug" not in stage.text
 
 
@@ -1068,8 +1034,7 @@ async def test_a_file_that_is_mentioned_goes_along(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("read @notes.txt please")
-        await stage.idle()
+        await stage.say("read @notes.txt please")
     assert 'read @notes.txt please\n\n<file path="notes.txt">\nforty-two\n</file>' in _said(stage.provider)[-1]
 
 
@@ -1108,8 +1073,7 @@ async def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Pat
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
     async with stage.running():
-        stage.type("!echo shared")
-        await stage.idle()
+        await stage.say("!echo shared")
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.type("!echo again")
@@ -1168,11 +1132,9 @@ async def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path
     stage = Stage(tmp_path, lambda request: "the first answer")
 
     async with stage.running():
-        stage.type("one")
-        await stage.idle()
+        await stage.say("one")
         assert stage.backend.last_answer == "the first answer"
-        stage.type("/clear")
-        await stage.idle()
+        await stage.say("/clear")
         assert stage.backend.last_answer == ""
 
 
@@ -1181,8 +1143,7 @@ async def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("!!seq 1 30000")
-        await stage.idle()
+        await stage.say("!!seq 1 30000")
     assert "\n30000\n" in stage.text and "\n29900\n" not in stage.text
     assert "[showing the end of 30,001 lines; all: /transcript]" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
@@ -1204,15 +1165,12 @@ async def test_control_o_shows_the_newest_output_and_then_the_transcript(
     async with stage.running():
         stage.repl.show_last_output()
         await stage.until(lambda: "No messages in this session yet." in stage.text)
-        stage.type("!!seq 100 200")
-        await stage.idle()
-        stage.type("hello")
-        await stage.idle()
+        await stage.say("!!seq 100 200")
+        await stage.say("hello")
         for number in (1, 2, 3):
             stage.repl.show_last_output()
             await stage.until(lambda number=number: len(pages()) == number and not PAGED)  # type: ignore[misc]
-        stage.type("!!seq 300 400")
-        await stage.idle()
+        await stage.say("!!seq 300 400")
         stage.repl.show_last_output()
         await stage.until(lambda: len(pages()) == 4)
         await stage.until(lambda: not PAGED)  # it has written, and is about to end
@@ -1230,20 +1188,14 @@ async def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Pat
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("/permissions all")
-        await stage.idle()
-        stage.type("!echo of-the-first")
-        await stage.idle()
-        stage.type("hello")
-        await stage.idle()
-        stage.type("!echo of-the-first-too")
-        await stage.idle()
+        await stage.say("/permissions all")
+        await stage.say("!echo of-the-first")
+        await stage.say("hello")
+        await stage.say("!echo of-the-first-too")
         assert stage.session.status().allow == "all"
-        stage.type("/clear")
-        await stage.idle()
+        await stage.say("/clear")
         assert stage.repl.queued() == [] and stage.session.status().allow == "all"
-        stage.type("hello again")
-        await stage.idle()
+        await stage.say("hello again")
     kept = "kept for when you resume the previous session: output of `echo of-the-first-too"
     assert kept in " ".join(stage.text.split())
     assert "of-the-first" not in str(stage.provider.seen[-1])
@@ -1258,8 +1210,7 @@ async def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None
 
     async with stage.running():
         stage.view.answers = ["", "", "", "", ""]
-        stage.type("run it")
-        await stage.idle()
+        await stage.say("run it")
     assert stage.provider.seen[-1][-1]["content"] == "not run: the question was closed without an answer"
     assert "✗ not run: the question was closed without an answer" in stage.text and "eclined" not in stage.text
 
@@ -1277,8 +1228,7 @@ async def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
 
     async with stage.running():
         stage.view.answers = ["n not that", "n not that", "n not that"]
-        stage.type("run it")
-        await stage.idle()
+        await stage.say("run it")
     stored, run, write = stage.view.asked
     assert "Run this? [y]es · [s]ession: touch * · [a]lways here · [n]o" in stored
     assert "Run this? [y]es · [s]ession: this exact command · [n]o" in run
@@ -1296,10 +1246,8 @@ async def test_n_alone_stops_the_turn_and_the_next_words_go_on(tmp_path: Path) -
 
     async with stage.running():
         stage.view.answers = ["n"]
-        stage.type("run it")
-        await stage.idle()
-        stage.type("use make instead")
-        await stage.idle()
+        await stage.say("run it")
+        await stage.say("use make instead")
     assert "Stopped. Type what to do instead" in stage.view.text and "/continue to resume" not in stage.view.text
     assert len(stage.view.asked) == 1 and stage.repl.outcome is not None and stage.repl.outcome.ok
 
@@ -1309,8 +1257,7 @@ async def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path
     stage = Stage(tmp_path, lambda request: "fine")
 
     async with stage.running():
-        stage.type("@a.py @missing/b.py check, @property")
-        await stage.idle()
+        await stage.say("@a.py @missing/b.py check, @property")
     assert "No file missing/b.py; sent as text" in stage.text
     assert "Attached a.py, 2 lines" in stage.text and "property:" not in stage.text
 
@@ -1365,8 +1312,7 @@ async def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
 
     async with stage.running():
         stage.view.answers = ["sure", "y"]
-        stage.type("run it")
-        await stage.idle()
+        await stage.say("run it")
     first, second = stage.view.asked
     assert "Please answer y, s or n" in second and first.count("  make a\n") == 1
 
@@ -1385,8 +1331,7 @@ async def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tm
     stage = Stage(tmp_path, lambda request: "answer", allow="all")
 
     async with stage.running():
-        stage.type("first")
-        await stage.idle()
+        await stage.say("first")
         before = stage.text
         for level in ("ask", "edit", "auto", "plan", "ask"):
             stage.repl.cycle_level()
@@ -1396,8 +1341,7 @@ async def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tm
         stage.repl.edit_last()
         await stage.idle()
         assert stage.view.box == "first" and re.search(r"too:\s/resume \w+, then /rewind", stage.text)
-        stage.type("other")
-        await stage.idle()
+        await stage.say("other")
         assert _said(stage.provider) == [words for words in _said(stage.provider) if "other" in words]
         assert stage.session.status().allow == "ask"
 
@@ -1450,8 +1394,7 @@ async def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_p
     stage = Stage(tmp_path, lambda request: "looked")
 
     async with stage.running():
-        stage.type("!echo seen-$((40+2))")
-        await stage.idle()
+        await stage.say("!echo seen-$((40+2))")
         stage.type("/init see @no.py")
         await stage.until(lambda: "looked" in stage.text)
         await stage.idle()

@@ -10,6 +10,7 @@ import asyncio
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any, cast
 
 from prompt_toolkit.application import Application
@@ -18,6 +19,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
+from nexus_cli.commands import discover
 from nexus_cli.commands.help import KEYS
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.box import InputBox
@@ -26,6 +28,18 @@ from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.screen.screen import Screen
+
+
+def make_box(folder: Path) -> InputBox:
+    """Return the real input box of a project without files and with all commands."""
+    return InputBox(
+        folder=folder,
+        project=folder,
+        commands=discover,
+        desk=lambda: cast(Any, object()),
+        history=folder / "history",
+        vi=False,
+    )
 
 
 class PlainBox:

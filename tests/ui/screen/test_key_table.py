@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from prompt_toolkit.buffer import Buffer
 from search import sample
 from ui.put_clock import run_at_once
+from ui.screen.screen_driver import make_box
 from ui.screen.screen_stand import Stand, stand
 
-from nexus_cli.commands import discover
 from nexus_cli.commands import help as help_text
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.box import InputBox
@@ -180,14 +180,7 @@ EFFECTS = {
 
 async def check_state(state: str, folder: Path) -> list[str]:
     """The keys of the table that do something else in `state`."""
-    box = InputBox(
-        folder=folder,
-        project=folder,
-        commands=discover,
-        desk=lambda: cast(Any, object()),
-        history=folder / "history",
-        vi=False,
-    )
+    box = make_box(folder)
     wrong = []
     async with stand(80, 30, box=box) as on:
         bench = Bench(on, box, state)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from search import sample
 from ui.keyboard import Keys
 from ui.put_clock import run_at_once
-from ui.screen.screen_driver import PlainController
+from ui.screen.screen_driver import PlainController, make_box
 from ui.screen.screen_stand import stand
 
-from nexus_cli.commands import discover
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.asked_question import AnswerSource
-from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.screen.line_view import LineView
 from nexus_cli.ui.screen.screen import Screen
@@ -105,14 +103,7 @@ def make_question(number: int) -> Question:
 @asynccontextmanager
 async def drawn(folder: Path) -> AsyncIterator[Keyboard]:
     """The screen with the real box."""
-    box = InputBox(
-        folder=folder,
-        project=folder,
-        commands=discover,
-        desk=lambda: cast(Any, object()),
-        history=folder / "history",
-        vi=False,
-    )
+    box = make_box(folder)
     async with stand(80, 30, box=box) as on:
         on.controller.running = True
         yield Keyboard(on.screen, on.type)
