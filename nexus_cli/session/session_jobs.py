@@ -235,7 +235,7 @@ class SessionJobs(Jobs):
         process.watch(lambda: self._end(job))
         self._record(job)
         begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
-        self._engine.control.emit_notice(f"moved {job.id} to the background; /jobs lists it", warning=False)
+        self._engine.control.emit_aside(Notice(f"moved {job.id} to the background; /jobs lists it", warning=False))
         self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)

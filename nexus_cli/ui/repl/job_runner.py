@@ -29,7 +29,7 @@ class Job:
     """The running job."""
 
     kind: str
-    """`turn`, `shell`, `command`, `offer`, or `busy`: a command that uses the session."""
+    """`turn`, `shell`, `private` (a `!!` line), `command`, `offer`, or `busy`: a command that uses the session."""
     title: str
     task: asyncio.Task[None]
     began: float = field(default_factory=time.monotonic)

@@ -99,7 +99,9 @@ class Repl:
 
     @property
     def moving(self) -> bool:
-        return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
+        return self.renderer.moving or (
+            self.jobs.kind in ("busy", "shell", "private", "command") and not self.jobs.waits_for_user
+        )
 
     def live(self, rows: int) -> list[str]:
         output = self.backend.output
@@ -118,8 +120,8 @@ class Repl:
             return text
         dot = self.theme.dot
         added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
-        is_released = self.backend.ends_with_repl or work.kind == "turn"  # a server has no Ctrl+B for its `!` lines
-        if not work.stopped and self.renderer.runs_long and is_released:
+        is_own = self.backend.ends_with_repl or work.kind == "turn"  # a server has no Ctrl+B for its `!` lines
+        if not work.stopped and (work.kind == "shell" or (self.renderer.runs_long and is_own)):
             added = (dot + STOP_KEY + dot + BACKGROUND_KEY, *added)
         room = self.view.width - cells(without_codes(text))
         return text + next((variant for variant in added if cells(variant) < room), "")
@@ -154,7 +156,8 @@ class Repl:
         elif self.jobs.current is not None and (shell or self.jobs.kind != "turn" or self.jobs.current.stopped):
             self._queue(typed)
         elif shell:
-            kind = "shell" if self.backend.ends_with_repl else "command"  # the session of a server runs it
+            own_kind = "private" if shell.private else "shell"
+            kind = own_kind if self.backend.ends_with_repl else "command"  # the session of a server runs it
             self.jobs.start(kind, f"! {shell.command}", self._shell(shell))
         elif self.jobs.current is not None:
             self._unsteered.append(typed)

@@ -50,10 +50,22 @@ class Shell:
         """The newest output of the running line."""
 
     async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
-        """Run `line` to its end. If cancelled, it ends at once, and its last output is kept."""
+        """Run `line` to its end, or until the person moves it to the background as a job of `session`; a private line
+        cannot become one. If cancelled, it ends at once, and its last output is kept."""
         chunks: list[str] = []
-        context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=chunks.append)
-        changes = session.dispatcher.call_changes
+        dispatcher, control = session.dispatcher, session.engine.control
+        services = {} if line.private else dispatcher.services
+        context = ToolContext(
+            folder,
+            project_root(folder),
+            0,
+            "shell",
+            self._ran_on,
+            services,
+            chunks.append,
+            released=control.released.wait,
+        )
+        changes = dispatcher.call_changes
         try:
             label, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
             result, _ = await changes.follow(label, "", context.project, work, line.command)

@@ -406,6 +406,24 @@ async def test_a_second_ctrl_c_kills_what_it_stops_and_no_background_job(tmp_pat
         await stage.until(lambda: "running for" in stage.text)
 
 
+async def test_a_shell_line_moves_to_the_background_unless_it_is_private(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "it is up")
+
+    async with stage.running():
+        stage.type("!!exec sleep 60")
+        await stage.until(lambda: "esc to stop" in stage.repl.spinner())
+        assert "ctrl+b" not in stage.repl.spinner()
+        stage.repl.interrupt()
+        await stage.idle()
+        stage.type("!echo rea'dy'; exec sleep 60")
+        await stage.until(lambda: "ready" in "\n".join(stage.repl.live(8)) and "ctrl+b" in stage.repl.spinner())
+        stage.type("is it up?")
+        stage.repl.release_workers()
+        await stage.until(lambda: "it is up" in stage.text)
+        assert "job j1 runs in the background" in _said(stage.provider)[-1]
+        assert "1 job j1" in stage.repl.status(100)
+
+
 async def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: Path) -> None:
     answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
     stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
