@@ -226,9 +226,6 @@ class LazyGroup(TyperGroup):
         for title, rows in parts.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
-        self.format_commands(ctx, formatter)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, commands in list_help_lines().items():
             with formatter.section(title):
                 formatter.write_dl(list(commands.items()))

@@ -122,11 +122,6 @@ def resume_options(context: CommandContext, **changes: Any) -> Options:
     return replace(context.options, **(unchanged | changes))
 
 
-def has_sent_request(context: CommandContext) -> bool:
-    """True if the session has sent a request."""
-    return context.session.ledger.log(context.session.id).step() > 0
-
-
 async def apply_settings(context: CommandContext) -> bool:
     """Read the settings again and apply them; return False if they are the same."""
     settings = settings_in(context.session.folder)

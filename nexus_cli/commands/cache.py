@@ -198,17 +198,12 @@ def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[Rewr
     for place, memo in enumerate(memos):
         paid = [row for row in summaries if before < row.manifest.at <= memo.at]
         model = log.epoch(memo.value["epoch"]).model
-        rewrite_rows.append(_describe_rewrite(settings, model, memo, _requests_since(rows, memos[place:]), paid))
+        # Its saving lasts until the window is rewritten by more than the removal of stale results.
+        end = next((later.at for later in memos[place + 1 :] if later.value["cause"] != Cause.PRUNED.value), "9")
+        since = [row for row in rows if row.was_answered and memo.at <= row.manifest.at <= end]
+        rewrite_rows.append(_describe_rewrite(settings, model, memo, since, paid))
         before = memo.at
     return rewrite_rows
-
-
-def _requests_since(rows: Sequence[RequestRow], memos: Sequence[Memo]) -> list[RequestRow]:
-    """Return the answered requests after the first of `memos`, as long as its saving lasts: until the window is
-    rewritten by more than the removal of stale results."""
-    first, *later = memos
-    end = next((memo.at for memo in later if memo.value["cause"] != Cause.PRUNED.value), "9")
-    return [row for row in rows if row.was_answered and first.at <= row.manifest.at <= end]
 
 
 def _describe_rewrite(

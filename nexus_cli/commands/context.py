@@ -25,7 +25,7 @@ from nexus_cli.reports.context import (
     describe_rewrite,
     describe_waiting,
     live_report,
-    sent_request_report,
+    request_value,
     window_bar,
     window_parts,
 )
@@ -151,7 +151,8 @@ def build_context(
     if difference:
         return Report("between", request_difference(source.ledger, source.session(), source.settings(), step))
     if step is not None:
-        return Report("context", sent_request_report(source.ledger, source.session(), source.settings(), step))
+        info = source.ledger.session(source.session())
+        return Report("context", request_value(sent_view(source.ledger, info, source.settings(), step)))
     if source.live and not (model or recipe):
         return Report("context" if all_parts else "context_summary", context_summary(source.live))
     session, settings = _find_session(source), source.settings()

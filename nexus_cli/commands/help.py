@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Annotated
 
 from nexus_cli.commands import find
-from nexus_cli.commands.arguments import apply_settings, has_sent_request
+from nexus_cli.commands.arguments import apply_settings
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.commands.verb import Authority, Noun, Verb
@@ -151,7 +151,7 @@ async def reload(context: CommandContext) -> None:
     """
     if await apply_settings(context):
         context.say("Settings reloaded.")
-    if has_sent_request(context):
+    if context.session.ledger.log(context.session.id).step():
         context.session.reload()
         context.say(f"Instructions reloaded. {await describe_cache_miss(context)}".rstrip())
     else:

@@ -26,7 +26,6 @@ from nexus_cli.reports.runs import (
     describe_runs,
     name_origin,
     run_report,
-    runs_report,
 )
 
 OFFERED = 20
@@ -50,7 +49,8 @@ def build_list(
     """List runs, newest first: state, what they wait for, result."""
     if state and state not in STATES:
         raise UsageError(f"--state {state}", f"must be one of {', '.join(STATES)}")
-    return Report("runs", runs_report(source.ledger, [state] if state else (), last))
+    runs = source.ledger.runs.list_runs([state] if state else (), last)
+    return Report("runs", {"version": 1, "runs": describe_runs(source.ledger, runs)})
 
 
 def build_run(source: Source, run: RunId) -> Report[RunReport]:

@@ -49,7 +49,9 @@ def make_slash_command(noun: Noun) -> Command:
         run,
         _usage(verbs),
         idle=noun.is_idle,
-        at_once=lambda arguments: _is_at_once(noun, arguments),
+        at_once=lambda arguments: (
+            _find_authority(noun, arguments) is Authority.READS or not find_verb(noun, arguments)[0].waits
+        ),
         complete=None if takes_text_alone else lambda context: _complete(verbs, context),
         aliases=noun.aliases,
         is_first=noun.is_first,
@@ -159,11 +161,6 @@ def _find_default(verbs: Sequence[Verb]) -> Verb | None:
     """Return the verb that takes words without the name of one: what the noun alone does, or `show`."""
     takes_words = (verb for verb in verbs if verb.name == "show" or (not verb.name and verb.parameters))
     return min(takes_words, key=lambda verb: verb.name, default=None)
-
-
-def _is_at_once(noun: Noun, arguments: str) -> bool:
-    """True if a line need not wait for a turn: it reads, it is invalid, or its verb does not wait."""
-    return _find_authority(noun, arguments) is Authority.READS or not find_verb(noun, arguments)[0].waits
 
 
 def _find_authority(noun: Noun, arguments: str) -> Authority:

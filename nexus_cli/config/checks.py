@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -90,10 +90,6 @@ def parse_check(value: object) -> EditCheck:
     return EditCheck(value["glob"], value["command"], float(seconds))
 
 
-def _has_any(project: Path, files: Iterable[str]) -> bool:
-    return any((project / name).is_file() for name in files)
-
-
 def list_checks(
     project: Path,
     configured: Sequence[EditCheck] | None,
@@ -113,7 +109,9 @@ def list_checks(
     programs: list[Path] | None = None
     checks = []
     for files, program, glob, command, seconds in _DETECTED_CHECKS:
-        if program in configured_programs or not (_has_any(project, files) or _is_in_pyproject(project, program)):
+        if program in configured_programs or not (
+            any((project / name).is_file() for name in files) or _is_in_pyproject(project, program)
+        ):
             continue
         if program in _RUNS_PROJECT and not runs_project:
             continue

@@ -49,7 +49,10 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
     remaining, gate = MOST_IN_ALL, UnaskedFiles(project)
     for name, parts in _find_items(project, root, kinds, left_out):
         try:
-            item = _read_item(name, parts, gate)
+            most = MOST_FILES_OF_ONE
+            if any(name.startswith(f"{ABOVE}{folder}/") for folder in (*COMMANDS, *AGENTS)):  # only guides
+                parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MOST_ENTRIES
+            item = {part: data for part, _, data in read_parts(parts, gate, most, name)}
             remaining -= sum(map(len, item.values()))
             if remaining < 0:
                 raise UnfitError(name, LARGE_IN_ALL)
@@ -83,14 +86,6 @@ def _find_items(
             yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
         if len(entries) > MOST_ENTRIES:
             left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the rest are ignored"))
-
-
-def _read_item(name: str, parts: FoundFiles, gate: UnaskedFiles) -> dict[str, bytes]:
-    """Return the files of one item; only guides, unless it is a skill. Raises `UnfitError` and `OSError`."""
-    most = MOST_FILES_OF_ONE
-    if any(name.startswith(f"{ABOVE}{folder}/") for folder in (*COMMANDS, *AGENTS)):
-        parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MOST_ENTRIES
-    return {part: data for part, _, data in read_parts(parts, gate, most, name)}
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:

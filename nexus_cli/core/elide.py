@@ -119,11 +119,15 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker, *, has_tail: b
     while room > 1:
         share = room // 2 if has_tail else room
         head = _snap_back(text, _forward(text, 0, length, share, count))
-        start = _snap_on(text, _backward(text, head, length, room - share, count)) if has_tail else length
+        start = length
+        if has_tail:
+            size = _longest(length - head, room - share, lambda size: count(text[length - size :]))
+            start = _snap_on(text, length - size)
         tail = max(head, start)
         kept_tokens = count(text[:head]) + count(text[tail:])
         omitted = max(1, total - kept_tokens)
-        elided = _join_around(text[:head], marker(head, tail, length, omitted), text[tail:])
+        gaps = "\n" * (head > 0 and text[head - 1] != "\n"), "\n" * (tail < length)
+        elided = f"{text[:head]}{gaps[0]}{marker(head, tail, length, omitted)}{gaps[1]}{text[tail:]}"
         size = count(elided)
         if size <= cap and tail > head:
             return ElidedText(elided, head, tail, omitted)
@@ -147,18 +151,9 @@ def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
     return Piece(text[first:stop], first, stop, len(text))
 
 
-def _join_around(head: str, line: str, tail: str) -> str:
-    gap = "" if not head or head.endswith("\n") else "\n"
-    return head + gap + line + ("\n" if tail else "") + tail
-
-
 def _forward(text: str, start: int, end: int, cap: int, count: Count) -> int:
     """Return about the largest offset up to which `text[start:]` fits `cap`."""
     return start + _longest(end - start, cap, lambda size: count(text[start : start + size]))
-
-
-def _backward(text: str, start: int, end: int, cap: int, count: Count) -> int:
-    return end - _longest(end - start, cap, lambda size: count(text[end - size : end]))
 
 
 def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:

@@ -57,7 +57,9 @@ class FactTable:
         quote = replace_surrogates(quote)
         with self._db.write():
             self._db.lock("facts")
-            existing = self._find_same(slot, project, text)
+            find = "SELECT key, text FROM facts WHERE slot = ? AND project = ? AND state <> 'forgotten'"
+            rows = self._db.all(find, str(slot), project)
+            existing = next((int(key) for key, stored in rows if _normalise(stored) == _normalise(text)), None)
             if existing is None:
                 key = self._insert(Fact("", slot, text, at, state, actor, session, entry, quote, project))
             else:
@@ -221,13 +223,6 @@ class FactTable:
         count = self._db.number("SELECT count(*) FROM facts WHERE project = ? AND state <> 'forgotten'", before)
         self._db.run("UPDATE facts SET project = ? WHERE project = ?", project, before)
         return count
-
-    def _find_same(self, slot: MemorySlot, project: str, text: str) -> int | None:
-        """Return the key of the fact of this slot with the same text, ignoring case and a final full stop."""
-        rows = self._db.all(
-            "SELECT key, text FROM facts WHERE slot = ? AND project = ? AND state <> 'forgotten'", str(slot), project
-        )
-        return next((int(key) for key, stored in rows if _normalise(stored) == _normalise(text)), None)
 
     def _erase(self, facts: Sequence[Fact], at: str) -> None:
         for fact in facts:

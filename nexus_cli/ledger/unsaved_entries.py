@@ -125,10 +125,15 @@ def save_kept_entries(db: Database, url: str, session: str) -> Iterator[str]:
 
 
 def _save_file(db: Database, session: str, path: Path) -> Iterator[str]:
-    """Record what one file has and remove it; yield the line for the person, if there is one."""
+    """Record what one file has, in one transaction, and remove it; yield the line for the person, if there is one."""
     *lines, _ = path.read_bytes().split(b"\n")  # a kill may have cut the last one
     try:
-        _record_missing(db, session, map(json.loads, lines))
+        calls = [_read_call(json.loads(line)) for line in lines]
+        with db.write():
+            query = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
+            if not {row[0] for row in db.all(query, session)}.issuperset(call.lane for call in calls):
+                raise ValueError("one of its lines is not a record of the session")
+            record_calls(db, session, calls, was_tried=True)
     except LedgerAwayError:
         raise
     except Exception as error:  # whatever a bad line leads to
@@ -139,17 +144,6 @@ def _save_file(db: Database, session: str, path: Path) -> Iterator[str]:
     path.unlink()
     if lines:
         yield f"session {session}: work done while the ledger was unreachable is now saved"
-
-
-def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> None:
-    """Record what was not recorded yet, in one transaction; raises any error of Python for a bad line."""
-    with db.write():
-        query = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
-        lanes = {row[0] for row in db.all(query, session)}
-        calls = [_read_call(line) for line in lines]
-        if not lanes.issuperset(call.lane for call in calls):
-            raise ValueError("one of its lines is not a record of the session")
-        record_calls(db, session, calls, was_tried=True)
 
 
 def _read_call(line: JsonObject) -> UnsavedCall:

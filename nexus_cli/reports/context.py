@@ -28,7 +28,6 @@ from nexus_cli.reports.request_view import (
     largest_items,
     live_view,
     recorded_view,
-    sent_view,
 )
 from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, Drawn, Paragraph, TitledTable, paragraphs
 from nexus_cli.reports.text.lines import (
@@ -159,11 +158,6 @@ def context_report(
         return request_value(recorded_view(ledger, ledger.find_session(session), options, settings, services))
 
 
-def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> ContextReport:
-    """Return the report of request `step` of a session in an open ledger; raise `UsageError` if either is unknown."""
-    return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
-
-
 def live_report(session: Session) -> ContextReport:
     """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
     if session.engine.conversation.is_recorded or session.is_bare:
@@ -177,6 +171,7 @@ def estimate_next_tokens(session: Session) -> int:
 
 
 def request_value(view: RequestView) -> ContextReport:
+    """Return the report of a request."""
     request = view.request
     used, scale, waiting = request.budget.used, request.messages_scale, request.waiting
     expected = {} if view.row else {"expected": min(request.repeated, request.cached)}
@@ -278,23 +273,18 @@ def _history(view: RequestView) -> HistoryObject:
     entries = set().union(*group_entries)
     last = view.row.manifest.last if view.row else view.entries
     used = view.request.budget.used.history
-    message_tokens = _without(by_kind, sum(by_kind.values()) - view.request.counted.history)
+    event_tokens = sum(by_kind.values()) - view.request.counted.history
+    for kind in ("user", "tool"):  # the newest of these has the event sections, which the event layer counts
+        part = min(event_tokens, by_kind[kind])
+        by_kind[kind] -= part
+        event_tokens -= part
     return {
         "entries": len(entries),
         "groups": sum(map(bool, group_entries)),
         "tokens": used,
         "hidden_entries": max(0, last - len(entries)),
-        "by_kind": dict(zip(message_tokens, apportion(used, list(message_tokens.values())), strict=True)),
+        "by_kind": dict(zip(by_kind, apportion(used, list(by_kind.values())), strict=True)),
     }
-
-
-def _without(by_kind: dict[str, int], event_tokens: int) -> dict[str, int]:
-    """Return the messages by kind, without the event sections in the newest one, which the event layer counts."""
-    for kind in ("user", "tool"):
-        part = min(event_tokens, by_kind[kind])
-        by_kind[kind] -= part
-        event_tokens -= part
-    return by_kind
 
 
 def context_text(value: JsonObject, width: int) -> Blocks:

@@ -281,11 +281,6 @@ def name_origin(value: JsonObject) -> str:
     return f"{value['type']} {value['title']}{events}" + (f" ({agent})" if agent else "")
 
 
-def runs_report(ledger: Ledger, states: Iterable[str] = (), most: int = MOST) -> RunsReport:
-    """Return the runs, the newest first: of some states, or all."""
-    return {"version": 1, "runs": describe_runs(ledger, ledger.runs.list_runs(states, most))}
-
-
 def run_report(ledger: Ledger, run: Run, outcome: str = "") -> RunReport:
     """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: the
     `outcome` of a command for it, "" for none."""

@@ -65,14 +65,10 @@ def look(kind: str, value: JsonObject, connect: Connect | None = None) -> JsonOb
 def _look_at_page(value: JsonObject, connect: Connect | None) -> JsonObject | None:
     match = value.get("match", ())
     status, text = request_page(value["url"], MOST_BODY if match else 0, connect)
-    if status is None or not fits_status(status, value["status"]) or not matches(match, text):
+    fits_status = fnmatch.fnmatchcase(str(status), str(value["status"]).lower().replace("x", "?"))  # such as 2xx
+    if status is None or not fits_status or not matches(match, text):
         return None
     return {"url": value["url"], "status": status, "match": list(match)}
-
-
-def fits_status(status: int, expected: int | str) -> bool:
-    """Return True if a status is `expected`: a number, or a class such as `2xx`."""
-    return fnmatch.fnmatchcase(str(status), str(expected).lower().replace("x", "?"))
 
 
 def matches(match: Iterable[str], text: str) -> bool:

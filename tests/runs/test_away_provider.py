@@ -17,7 +17,7 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.run import PROVIDER, Run, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import describe_run, run_report, runs_report
+from nexus_cli.reports.runs import describe_run, describe_runs, run_report
 
 LOOK = ("glob", {"pattern": "*.py"})
 HOUR = 3600.0
@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 def list_text(width: int = 300) -> str:
     with closing(Ledger.open(places().ledger)) as ledger:
-        return find_form("runs")(runs_report(ledger), width)
+        return find_form("runs")({"runs": describe_runs(ledger, ledger.runs.list_runs())}, width)
 
 
 def waited(run: Run) -> float:

@@ -24,7 +24,7 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import describe_run, run_report, runs_report
+from nexus_cli.reports.runs import describe_run, describe_runs, run_report
 from nexus_cli.runs.away_report import describe_rest, take_away_notes
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
@@ -308,7 +308,7 @@ def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Led
     for _ in range(2):
         (note,) = take_away_notes(ledger, folder)
         assert note.line == "run-1 (plan Daily Report) was interrupted; to resume it: nexus runs resume run-1"
-    value = runs_report(ledger)
+    value = {"runs": describe_runs(ledger, ledger.runs.list_runs())}
     assert find_form("runs")(value, 80).startswith("run-1 · interrupted · ") and "nexus runs resume run-1" in find_form(
         "runs"
     )(value, 80)

@@ -23,6 +23,7 @@ from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextD
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports import context
+from nexus_cli.reports.request_view import sent_view
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
@@ -123,4 +124,4 @@ def context_report(
     if step is None or session is None:
         return context.context_report(asked, settings, session, services=services)
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
-        return context.sent_request_report(ledger, session, settings, step)
+        return context.request_value(sent_view(ledger, ledger.find_session(session), settings, step))

@@ -5,12 +5,12 @@ Prints plain lines. The first request of an epoch is described in full, a later 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Drop, DropObject
+from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextPlan, Event
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.lines import limit, name_basis, name_cause, number, plural, share
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.print.stream import Writable
@@ -38,23 +38,15 @@ class ContextExplainer:
             lines = [brief(plan), *map(_section, event_sections)]
         else:
             self._epoch = plan["epoch"]
-            lines = plan_lines(plan, to_json_value(list(map(DropObject, self._drops()[-MAX_DROPS:]))))
+            drops = [
+                f"left out: {drop.id} {drop.what}, {number(drop.tokens)} tokens ({name_cause(drop.cause)})"
+                for drop in self._drops()[-MAX_DROPS:]
+            ]
+            limits = "; ".join(f"{name} {limit(value)}" for name, value in plan["limits"].items() if name != "allow")
+            lines = [brief(plan), *map(_section, plan["sections"])]
+            lines += [*(drops or ["left out: nothing"]), f"limits: {limits or 'none'}"]
         for line in lines:
             self._stream.write(one_line(f"context: {line}") + "\n")
-
-
-def plan_lines(plan: JsonObject, drops: Iterable[JsonObject]) -> list[str]:
-    """List the plan of a request: budget, each section with its form and reason, drops, limits."""
-    drop_lines = [
-        f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops
-    ]
-    limits = "; ".join(f"{name} {limit(value)}" for name, value in plan["limits"].items() if name != "allow")
-    return [
-        brief(plan),
-        *map(_section, plan["sections"]),
-        *(drop_lines or ["left out: nothing"]),
-        f"limits: {limits or 'none'}",
-    ]
 
 
 def brief(plan: JsonObject) -> str:

@@ -27,10 +27,7 @@ class JsonRenderer:
 
     def end(self, result: JsonObject) -> None:
         """Print the result on one line."""
-        self._print(result)
-
-    def _print(self, value: JsonObject) -> None:
-        self._stream.write(json_text(to_json_value(value), escaped=self._stream.terminal) + "\n")
+        self._stream.write(json_text(to_json_value(result), escaped=self._stream.terminal) + "\n")
 
 
 class JsonLinesRenderer(JsonRenderer):
@@ -43,8 +40,8 @@ class JsonLinesRenderer(JsonRenderer):
     def feed(self, event: Event) -> None:
         """Print `event` on one line, but for calls that wait: each follows as `tool.call`."""
         if not isinstance(without_worker(event), ToolQueue):
-            self._print(self._numbers.event_line(event))
+            super().end(self._numbers.event_line(event))
 
     def end(self, result: JsonObject) -> None:
         """Print the result, always last."""
-        self._print(self._numbers.line("result", result))
+        super().end(self._numbers.line("result", result))

@@ -29,25 +29,13 @@ _LONGEST = 500
 _WORD = re.compile(r"\w+|\s+|.")
 
 
-def changed_words(lines: Sequence[tuple[str, str]]) -> list[tuple[Range, ...]]:
-    """Return the changed ranges of each of `lines`, which are roles (`removed`, `added` or another) with texts."""
-    ranges: list[tuple[Range, ...]] = [()] * len(lines)
-    groups = [(role, list(places)) for role, places in groupby(range(len(lines)), key=lambda place: lines[place][0])]
-    for (role, removed), (next_role, added) in pairwise(groups):
-        if (role, next_role) == ("removed", "added") and len(removed) + len(added) <= 2 * _MOST_LINES:
-            _mark(lines, removed, added, ranges)
-    return ranges
-
-
-def _mark(
-    lines: Sequence[tuple[str, str]], removed: list[int], added: list[int], marks: list[tuple[Range, ...]]
-) -> None:
+def _mark(lines: Sequence[str], removed: list[int], added: list[int], marks: list[tuple[Range, ...]]) -> None:
     """Mark the differences in pairs of similar removed and added lines, in their order."""
     is_equal, least = len(removed) == len(added), 0
     for number, old in enumerate(removed):
         for candidate in [number] if is_equal else range(least, len(added)):
             new = added[candidate]
-            if (ranges := _differences(lines[old][1], lines[new][1])) is not None:
+            if (ranges := _differences(lines[old], lines[new])) is not None:
                 marks[old], marks[new] = ranges
                 least = candidate + 1
                 break
@@ -109,7 +97,13 @@ class _Hunk:
     @cached_property
     def words(self) -> list[tuple[Range, ...]]:
         """Changed ranges of each line that is otherwise unchanged."""
-        return changed_words([(line.role, expand_tabs(line.text)) for line in self.lines])
+        texts = [expand_tabs(line.text) for line in self.lines]
+        ranges: list[tuple[Range, ...]] = [()] * len(texts)
+        places = groupby(range(len(texts)), key=lambda place: self.lines[place].role)
+        for (role, removed), (next_role, added) in pairwise([(role, list(run)) for role, run in places]):
+            if (role, next_role) == ("removed", "added") and len(removed) + len(added) <= 2 * _MOST_LINES:
+                _mark(texts, removed, added, ranges)
+        return ranges
 
     def text(self, place: int) -> str:
         """Return the text of a line with tabs as columns. In a changed line, blanks at the end get a glyph; tabs do if
