@@ -17,7 +17,7 @@ import pytest
 from program.stage import calls
 from project_files import write_files
 from search import sample, some
-from terminal.repl import SETTINGS, Place, Repl, place
+from terminal.repl import Place, Repl, place
 from terminal.terminal import ENTER, Terminal, ctrl
 from undo.world import Tree, files, tree
 
@@ -197,21 +197,3 @@ def test_a_killed_rewind_is_completed_by_the_next_one(here: Place, at: int) -> N
         repl.wait_for("Rewound to before message 2.")
         assert now(here) == before[2]
         assert not [name for name in os.listdir(here.folder) if name.startswith(".nexus-")]
-
-
-@pytest.mark.matrix
-def test_a_dumb_terminal_goes_back_by_numbers(here: Place) -> None:
-    before = work(here)
-    here.settings(SETTINGS)
-    with Repl(here, "-c", "--allow", "all", columns=60, rows=40, env={"TERM": "dumb"}) as repl:
-        repl.ready()
-        repl.send("/rewind" + ENTER)
-        repl.wait_for("Number (Enter to cancel)")
-        repl.wait_quiet(0.4)
-        repl.send("#4" + ENTER)
-        repl.wait_for("Rewind to before message")
-        repl.wait_quiet(0.4)
-        repl.send("3" + ENTER)
-        repl.wait_for("Undid turns 4 to 5")
-        assert now(here) == before[4]
-        assert b"\x1b" not in repl.raw

@@ -22,6 +22,11 @@ def chat(*texts: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text} for text in texts]}
 
 
+def test_an_image_counts_by_itself_and_not_by_its_bytes() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
+    assert used(Meter(overhead=0), {"messages": [{"role": "user", "content": [image]}]}, "chat").input == 1000
+
+
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6), st.lists(st.sampled_from("abc"), max_size=6))
 def test_cached_tokens_are_the_longest_shared_beginning(first: list[str], second: list[str]) -> None:
     meter = Meter()

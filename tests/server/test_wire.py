@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from server.play import ScriptedServer
-from server.raw_client import FORMS, LONG, Heard, once, text_of
+from server.raw_client import FORMS, LONG, Heard, once, post, request_body, text_of
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -55,6 +56,23 @@ def test_chat_fragments_can_be_single_characters_and_take_turns(model_server: Sc
 )
 def test_chat_ids_can_be_missing_empty_or_repeated(model_server: ScriptedServer, ids: str, found: list[Any]) -> None:
     assert [call.get("id") for call in tool_deltas(once(model_server, "chat", CALLS | {"ids": ids}))] == found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answer_without_a_stream_says_the_same_and_breaks_as_well(model_server: ScriptedServer, form: str) -> None:
+    def ask(step: dict[str, Any]) -> Heard:
+        model_server.load([step])
+        return post(model_server, form, request_body(form, stream=False), stream=False)
+
+    whole = ask(LONG | CALLS | {"thinking": "hm"})
+    assert whole.end == "complete" and "content-length" in whole.headers
+    said = json.dumps(whole.json)
+    assert LONG["text"] in said and '"hm"' in said and '"f"' in said
+    assert ask(LONG | {"fault": "cut"}).end == "closed" and ask(LONG | {"fault": "reset"}).end == "reset"
+    assert ask(LONG | {"fault": "error_first"}).json["error"]
+    for kind in ("bad_json", "bad_utf8"):
+        with pytest.raises(ValueError):
+            json.loads(ask(LONG | {"fault": kind}).body)
 
 
 def test_a_body_can_end_with_its_connection_and_then_a_cut_is_silent(model_server: ScriptedServer) -> None:

@@ -369,7 +369,7 @@ def test_a_history_keeps_the_wire_rules_of_every_provider(team: Team, model: str
 
 
 @pytest.mark.matrix
-def test_a_compaction_keeps_what_people_said_word_for_word_with_their_names(team: Team) -> None:
+async def test_a_compaction_keeps_what_people_said_word_for_word_with_their_names(team: Team) -> None:
     team.answer(lambda request: SUMMARY if asks_for_summary(request) else "done " * 500)
     team.window = 16_000
     for number in range(8):
@@ -379,21 +379,18 @@ def test_a_compaction_keeps_what_people_said_word_for_word_with_their_names(team
     run = team.start("@DataAnalyst remember these rules")
     session = team.open(run)
 
-    async def live() -> None:
-        try:
-            async for _ in session.run(await begin_space_run(session, run)):
+    try:
+        async for _ in session.run(await begin_space_run(session, run)):
+            pass
+        for number in range(5):
+            async for _ in session.run(f"more {number}"):
                 pass
-            for number in range(5):
-                async for _ in session.run(f"more {number}"):
-                    pass
-            events = await session.compact()
-            assert any(isinstance(one, CompactionDone) and one.ok for one in events)
-            async for _ in session.run("what now"):
-                pass
-        finally:
-            await session.aclose()
-
-    asyncio.run(live())
+        events = await session.compact()
+        assert any(isinstance(one, CompactionDone) and one.ok for one in events)
+        async for _ in session.run("what now"):
+            pass
+    finally:
+        await session.aclose()
     messages = team.provider.seen[-1]
     head = next(str(one["content"]) for one in messages if "What the person said" in str(one["content"]))
     assert all(f"never touch folder {number}" in head for number in range(8))

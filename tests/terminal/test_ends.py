@@ -8,7 +8,7 @@ import time
 
 import pytest
 from program.blocks import bug
-from terminal.repl import MARK, PATIENT, Opens, Repl, everywhere
+from terminal.repl import MARK, Opens, Repl, everywhere
 from terminal.stories import call, numbered, rows_of
 from terminal.terminal import ctrl
 from terminal.test_turns import gone
@@ -35,18 +35,6 @@ def test_a_session_in_which_nothing_was_said_is_left_without_a_word(repl: Opens)
     made.send(ctrl("d"))
     assert made.status() == 0
     assert not any("Resume with" in line for line in made.lines())
-
-
-def test_ctrl_c_clears_the_line_and_twice_on_an_empty_one_leaves(repl: Opens) -> None:
-    made = repl(bug=PATIENT)
-    made.send("words that nobody wants")
-    made.wait_for("words that nobody wants")
-    made.send(ctrl("c"))
-    made.wait_for(lambda terminal: "words that nobody wants" not in terminal.text)
-    made.send(ctrl("c"))
-    made.wait_for("Ctrl+C again")
-    made.send(ctrl("c"))
-    assert made.status() == 0
 
 
 @pytest.mark.parametrize("dumb", [True, False])

@@ -136,28 +136,6 @@ def test_the_question_shows_the_blanks_and_the_hidden_characters_of_a_command(re
     made.wait_for(lambda one: any("touch 'x   y' a<U+034F>b \u2764<U+FE0F>" in line for line in one.lines()))
 
 
-def test_line_by_line_an_answer_sent_as_soon_as_the_question_is_there_is_asked_for_again(repl: Opens) -> None:
-    made = repl([call("bash", command="touch made"), "well then"], env={"TERM": "dumb"})
-    made.say("go", ends=False)
-    made.wait_for("touch made")
-    made.send("y\r")
-    made.wait_for("Typed too early. Please answer again.")
-    made.wait_for("Run this?")
-    assert not (made.folder / "made").exists()
-    made.send("y\r")
-    made.wait_for("well then")
-    assert (made.folder / "made").exists()
-
-
-def test_an_answer_of_no_with_words_reaches_the_model(repl: Opens) -> None:
-    made = repl([call("bash", command="touch made"), "well then"])
-    made.say("go", ends=False)
-    made.asked_about("bash")
-    made.send("n use the makefile\r")
-    made.wait_for("well then")
-    assert "use the makefile" in sent(made) and not (made.folder / "made").exists()
-
-
 @pytest.mark.parametrize(
     ("columns", "term"), sample([(60, "xterm-256color"), (100, "dumb"), (160, "xterm-256color")], 3)
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,93 +33,79 @@ def assert_replays(session: str) -> None:
 
 
 @pytest.mark.matrix
-def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: Path) -> None:
-    async def live() -> str:
-        hashes = []
-        async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:
-            for number in range(2):
-                hashes.append(shown(session))
-                assert ended(await session.compact()).ok
-                for more in range(4):
-                    await turn(session, f"MORE{number}{more} make a list")
-        async with living(tmp_path, Summariser(), again=session.id, window=40_000) as again:
-            tail = [item.message.content for item in again.context.conversation.tail]
-            await done(again, uncompaction())
-            assert shown(again) == hashes[1] + tail
-            await turn(again, "BETWEEN make a list")
-        async with living(tmp_path, Summariser(), again=session.id, window=40_000) as third:
-            await done(third, uncompaction())
-            assert shown(third)[: len(hashes[0])] == hashes[0]
-            assert [t for t in shown(third) if t.startswith(("TURN", "MORE", "BETWEEN"))] == [
-                *TURNS,
-                *(f"MORE{a}{b} make a list" for a in range(2) for b in range(4)),
-                "BETWEEN make a list",
-            ]
-            with pytest.raises(NexusError, match="nothing to undo"):
-                await done(third, uncompaction())
-            await turn(third, "go on")
-        return session.id
-
-    assert_replays(asyncio.run(live()))
-
-
-@pytest.mark.matrix
-def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_path: Path) -> None:
-    async def live() -> str:
-        async with living(tmp_path, Summariser(), *TURNS) as asked:
-            before = asked.context.conversation.epoch
-        async with living(tmp_path, Summariser(), again=asked.id, interactive=True) as session:
+async def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: Path) -> None:
+    hashes = []
+    async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:
+        for number in range(2):
+            hashes.append(shown(session))
             assert ended(await session.compact()).ok
-            assert session.context.conversation.epoch.tools == before.tools, "also where a person is there"
-            await done(session, uncompaction())
-            after = session.context.conversation.epoch
-            assert (after.system, after.tools) == (before.system, before.tools)
-            await turn(session, "go on")
-            assert session.context.conversation.epoch.tools == before.tools
-        return session.id
-
-    assert_replays(asyncio.run(live()))
+            for more in range(4):
+                await turn(session, f"MORE{number}{more} make a list")
+    async with living(tmp_path, Summariser(), again=session.id, window=40_000) as again:
+        tail = [item.message.content for item in again.context.conversation.tail]
+        await done(again, uncompaction())
+        assert shown(again) == hashes[1] + tail
+        await turn(again, "BETWEEN make a list")
+    async with living(tmp_path, Summariser(), again=session.id, window=40_000) as third:
+        await done(third, uncompaction())
+        assert shown(third)[: len(hashes[0])] == hashes[0]
+        assert [t for t in shown(third) if t.startswith(("TURN", "MORE", "BETWEEN"))] == [
+            *TURNS,
+            *(f"MORE{a}{b} make a list" for a in range(2) for b in range(4)),
+            "BETWEEN make a list",
+        ]
+        with pytest.raises(NexusError, match="nothing to undo"):
+            await done(third, uncompaction())
+        await turn(third, "go on")
+    assert_replays(session.id)
 
 
 @pytest.mark.matrix
-def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path: Path) -> None:
+async def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS) as asked:
+        before = asked.context.conversation.epoch
+    async with living(tmp_path, Summariser(), again=asked.id, interactive=True) as session:
+        assert ended(await session.compact()).ok
+        assert session.context.conversation.epoch.tools == before.tools, "also where a person is there"
+        await done(session, uncompaction())
+        after = session.context.conversation.epoch
+        assert (after.system, after.tools) == (before.system, before.tools)
+        await turn(session, "go on")
+        assert session.context.conversation.epoch.tools == before.tools
+    assert_replays(session.id)
+
+
+@pytest.mark.matrix
+async def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path: Path) -> None:
     provider = Played(Summariser())
     (tmp_path / "NEXUS.md").write_text("Always run the linter.\n")
 
-    async def live() -> str:
-        async with living(tmp_path, None, *TURNS, provider=provider) as session:
-            before, sent = session.context.conversation.epoch, provider.seen[-1]
-            (tmp_path / "NEXUS.md").write_text("Never run the linter.\n")
-            assert ended(await session.compact()).ok
-            await turn(session, "SINCE make a list")
-            assert "Never run the linter." in session.context.conversation.epoch.system
-            said = noted(await done(session, uncompaction()))
-            assert (
-                session.context.conversation.epoch.system == before.system
-                and "prompt from before the compaction is back" in said
-            )
-            await turn(session, "go on")
-            assert provider.seen[-1][: len(sent)] == sent, "the cached beginning"
-        return session.id
-
-    assert_replays(asyncio.run(live()))
+    async with living(tmp_path, None, *TURNS, provider=provider) as session:
+        before, sent = session.context.conversation.epoch, provider.seen[-1]
+        (tmp_path / "NEXUS.md").write_text("Never run the linter.\n")
+        assert ended(await session.compact()).ok
+        await turn(session, "SINCE make a list")
+        assert "Never run the linter." in session.context.conversation.epoch.system
+        said = noted(await done(session, uncompaction()))
+        assert (
+            session.context.conversation.epoch.system == before.system
+            and "prompt from before the compaction is back" in said
+        )
+        await turn(session, "go on")
+        assert provider.seen[-1][: len(sent)] == sent, "the cached beginning"
+    assert_replays(session.id)
 
 
 @pytest.mark.matrix
-def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_path: Path) -> None:
-    async def live() -> str:
-        async with living(tmp_path, Summariser(), *TURNS * 3, window=26_000) as session:
-            assert ended(await session.compact()).ok
-        async with living(tmp_path, Summariser(), again=session.id, window=9000) as small:
-            before = window_hash(small)
-            with pytest.raises(
-                NexusError, match=r"the former messages need [\d,]+ tokens, but only [\d,]+ fit"
-            ) as caught:
-                await done(small, uncompaction())
-            assert caught.value.kind == "overflow" and window_hash(small) == before
-        return session.id
-
-    assert_replays(asyncio.run(live()))
+async def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS * 3, window=26_000) as session:
+        assert ended(await session.compact()).ok
+    async with living(tmp_path, Summariser(), again=session.id, window=9000) as small:
+        before = window_hash(small)
+        with pytest.raises(NexusError, match=r"the former messages need [\d,]+ tokens, but only [\d,]+ fit") as caught:
+            await done(small, uncompaction())
+        assert caught.value.kind == "overflow" and window_hash(small) == before
+    assert_replays(session.id)
 
 
 @pytest.mark.matrix
@@ -139,21 +124,18 @@ async def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) ->
 
 
 @pytest.mark.matrix
-def test_an_undone_session_that_is_forked_replays_whole(tmp_path: Path) -> None:
-    async def live() -> tuple[str, str]:
-        async with living(tmp_path, Summariser(), *TURNS) as session:
-            assert ended(await session.compact()).ok
-            await turn(session, "SINCE make a list")
-            await done(session, uncompaction())
-            await turn(session, "go on")
-        with the_ledger() as ledger:
-            fork = ledger.fork_session(session.id, at="2026-01-13T09:30:00Z").id
-        async with living(tmp_path, Summariser(), "only here", again=fork) as forked:
-            with pytest.raises(NexusError, match="nothing to undo"):
-                await done(forked, uncompaction())
-        return session.id, fork
-
-    for name in asyncio.run(live()):
+async def test_an_undone_session_that_is_forked_replays_whole(tmp_path: Path) -> None:
+    async with living(tmp_path, Summariser(), *TURNS) as session:
+        assert ended(await session.compact()).ok
+        await turn(session, "SINCE make a list")
+        await done(session, uncompaction())
+        await turn(session, "go on")
+    with the_ledger() as ledger:
+        fork = ledger.fork_session(session.id, at="2026-01-13T09:30:00Z").id
+    async with living(tmp_path, Summariser(), "only here", again=fork) as forked:
+        with pytest.raises(NexusError, match="nothing to undo"):
+            await done(forked, uncompaction())
+    for name in (session.id, fork):
         assert_replays(name)
 
 

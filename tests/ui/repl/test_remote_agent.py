@@ -92,6 +92,53 @@ async def say_and_wait(repl: Repl, text: str) -> None:
     await idle(repl)
 
 
+def break_first_stream(monkeypatch: pytest.MonkeyPatch, last: str) -> tuple[asyncio.Event, list[Any]]:
+    """Break the first stream of events behind its first event of the type `last`.
+
+    Return the event for which the later streams wait, and the list of all streams."""
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    may_return, real, streams = asyncio.Event(), Client.events, list[Any]()
+
+    async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
+        streams.append(given)
+        if len(streams) > 1:
+            await may_return.wait()
+        async for event in real(client, *given, **more):
+            yield event
+            if len(streams) == 1 and event["type"] == last:
+                await asyncio.sleep(0.05)
+                raise ConnectionError("the connection was lost")
+
+    monkeypatch.setattr(Client, "events", breaks_once)
+    return may_return, streams
+
+
+def fail_twice(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
+    """Lose the connection in the first two calls of a method of the client; return the list of its calls."""
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    real, calls = getattr(Client, name), list[Any]()
+
+    async def fails_twice(client: Client, *given: Any) -> None:
+        calls.append(given)
+        if len(calls) <= 2:
+            raise ConnectionError("the connection was lost")
+        await real(client, *given)
+
+    monkeypatch.setattr(Client, name, fails_twice)
+    return calls
+
+
+def lose_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lose the connection behind each command that the server has run."""
+    real = Client.run_command
+
+    async def lost(client: Client, *given: Any, **more: Any) -> Any:
+        await real(client, *given, **more)
+        raise ConnectionError("the connection was lost")
+
+    monkeypatch.setattr(Client, "run_command", lost)
+
+
 async def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
@@ -398,24 +445,11 @@ async def test_a_message_whose_answer_is_lost_is_not_sent_twice(
 async def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-    may_return = asyncio.Event()
-    provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.events, list[Any]()
-
-    async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
-        calls.append(given)
-        if len(calls) > 1:
-            await may_return.wait()
-        async for event in real(client, *given, **more):
-            yield event
-            if len(calls) == 1 and event["type"] == "text.delta":
-                await asyncio.sleep(0.05)
-                raise ConnectionError("the connection was lost")
-
-    monkeypatch.setattr(Client, "events", breaks_once)
+    may_return, streams = break_first_stream(monkeypatch, "text.delta")
+    provider = Answering(gates={"first": asyncio.Event()})
 
     async with connected(tmp_path, provider) as (repl, view):
-        await until(lambda: calls)
+        await until(lambda: streams)
         say(repl, "first")
         await until(lambda: "connection lost (http://" in view.text)
         assert "reconnecting" in repl.spinner() and "writing" not in repl.spinner()
@@ -431,22 +465,13 @@ async def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
 async def test_an_agent_whose_connection_breaks_behind_the_end_of_a_turn_is_idle(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-    real, calls = Client.events, list[Any]()
-
-    async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
-        calls.append(given)
-        async for event in real(client, *given, **more):
-            yield event
-            if len(calls) == 1 and event["type"] == last:
-                raise ConnectionError("the connection was lost")
-
-    monkeypatch.setattr(Client, "events", breaks_once)
+    may_return, streams = break_first_stream(monkeypatch, last)
+    may_return.set()
 
     async with connected(tmp_path) as (repl, view):
-        await until(lambda: calls)
+        await until(lambda: streams)
         say(repl, "first")
-        await until(lambda: "echo first" in view.text and len(calls) > 1)
+        await until(lambda: "echo first" in view.text and len(streams) > 1)
         await idle(repl)
 
 
@@ -454,28 +479,14 @@ async def test_an_agent_whose_connection_breaks_behind_the_end_of_a_turn_is_idle
 async def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-    may_return = asyncio.Event()
+    may_return, streams = break_first_stream(monkeypatch, "tool.call")
     waits = "until [ -e go ]; do sleep 0.05; done"
-    real, calls = Client.events, list[Any]()
 
     def works(request: Request) -> Reply:
         return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": waits})]
 
-    async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
-        calls.append(given)
-        if len(calls) > 1:
-            await may_return.wait()
-        async for event in real(client, *given, **more):
-            yield event
-            if len(calls) == 1 and event["type"] == "tool.call":
-                await asyncio.sleep(0.05)
-                raise ConnectionError("the connection was lost")
-
-    monkeypatch.setattr(Client, "events", breaks_once)
-
     async with connected(tmp_path, Answering(works), allow="all") as (repl, view):
-        await until(lambda: calls)
+        await until(lambda: streams)
         say(repl, "first")
         await until(lambda: "connection lost (http://" in view.text)
         assert "reconnecting" in repl.spinner() and waits not in "".join(repl.live(10))
@@ -567,16 +578,7 @@ async def test_a_question_of_a_turn_that_another_client_stops_is_asked_no_longer
 async def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-    real, calls = Client.approve, list[Any]()
-
-    async def fails_twice(client: Client, *given: Any) -> None:
-        calls.append(given)
-        if len(calls) <= 2:
-            raise ConnectionError("the connection was lost")
-        await real(client, *given)
-
-    monkeypatch.setattr(Client, "approve", fails_twice)
+    fail_twice(monkeypatch, "approve")
 
     def touches(request: Request) -> Reply:
         return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})]
@@ -594,16 +596,8 @@ async def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when
 async def test_a_turn_that_is_stopped_while_the_connection_is_lost_ends_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-    provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.cancel, list[Any]()
-
-    async def fails_twice(client: Client, *given: Any) -> None:
-        calls.append(given)
-        if len(calls) <= 2:
-            raise ConnectionError("the connection was lost")
-        await real(client, *given)
-
-    monkeypatch.setattr(Client, "cancel", fails_twice)
+    calls = fail_twice(monkeypatch, "cancel")
+    provider = Answering(gates={"first": asyncio.Event()})
 
     async with connected(tmp_path, provider) as (repl, view):
         say(repl, "first")
@@ -1045,19 +1039,13 @@ async def test_output_that_was_detached_while_the_connection_was_lost_stays_deta
 async def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Client.run_command
-
-    async def lost(client: Client, *given: Any, **more: Any) -> Any:
-        await real(client, *given, **more)
-        raise ConnectionError("the connection was lost")
-
     async with connected(tmp_path) as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "hello")
         await until(lambda: "echo hello" in view.text)
         await idle(repl)
         before = repl.backend.status.session
-        monkeypatch.setattr(Client, "run_command", lost)
+        lose_answers(monkeypatch)
         say(repl, "/clear")
         await until(lambda: f"to return: /resume {before}" in " ".join(view.text.split()))
         await idle(repl)
@@ -1070,18 +1058,12 @@ async def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
 async def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Client.run_command
-
-    async def lost(client: Client, *given: Any, **more: Any) -> Any:
-        await real(client, *given, **more)
-        raise ConnectionError("the connection was lost")
-
     async with connected(tmp_path, allow="all") as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "hello")
         await until(lambda: "echo hello" in view.text)
         await idle(repl)
-        monkeypatch.setattr(Client, "run_command", lost)
+        lose_answers(monkeypatch)
         say(repl, "!echo of-the-line")
         await until(lambda: "may still run in the server" in " ".join(view.text.split()))
         await idle(repl)

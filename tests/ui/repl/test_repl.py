@@ -866,7 +866,6 @@ async def test_output_that_waits_when_the_person_leaves_waits_again_when_they_re
         assert stage.repl.queued() == [], "it was sent"
 
 
-@pytest.mark.matrix
 async def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
