@@ -292,12 +292,12 @@ class ContextManager:
     def use_model(
         self,
         model: Model,
-        budget: TokenBudget,
+        budget: TokenBudget | None = None,
         estimate: Estimate | None = None,
         calibrations: Calibrations | None = None,
     ) -> None:
-        """Size the window for `model`: at most `budget` tokens, as `estimate` has them. Without the store
-        `calibrations`, what is learned of the model's tokenizer is lost with the conversation."""
+        """Size the window for `model`: at most `budget` tokens (by default those of the model), as `estimate` has them.
+        Without the store `calibrations`, what is learned of the model's tokenizer is lost with the conversation."""
         self.model, self.calibrations = model, calibrations
         self._learned = SharedEstimate(estimate or Estimate.of())
         self.conversation.anchor = None
@@ -343,13 +343,12 @@ class ContextManager:
             added=added,
         )
 
-    def sized(self, model: Model) -> tuple[TokenBudget, Estimate]:
-        """Return the budget of a conversation for `model`, and an estimate by the model's calibration."""
+    def estimate_for(self, model: Model) -> Estimate:
+        """Return an estimate for another conversation, by the calibration of its `model`."""
         name = model.info.served_name
-        calibration = self.calibrations.calibration(name) if self.calibrations else None
-        is_session_model = name == self.model.info.served_name
-        budget = TokenBudget.of(model.info.window, model.info.max_output)
-        return budget, Estimate.of(self.estimate.calibration if is_session_model else calibration)
+        if name == self.model.info.served_name:
+            return Estimate.of(self.estimate.calibration)
+        return Estimate.of(self.calibrations.calibration(name) if self.calibrations else None)
 
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
@@ -402,7 +401,7 @@ class ContextManager:
     def size_for(self, info: ModelInfo) -> None:
         """Use these facts of the model."""
         self.model = replace(self.model, info=info)
-        self._resize(TokenBudget.of(info.window, info.max_output))
+        self._resize()
 
     def fixed_parts(self) -> dict[str, int]:
         """Return the tokens of the parts that every request contains, by section name."""
@@ -436,9 +435,10 @@ class ContextManager:
         elif header != self.conversation.epoch:
             self.conversation.rewrite(self.conversation.items, "reload", (), header)
 
-    def _resize(self, budget: TokenBudget) -> None:
-        """Take window and reserves of a model's budget."""
-        self.budget = budget
+    def _resize(self, budget: TokenBudget | None = None) -> None:
+        """Take window and reserves of `budget`, by default the model's."""
+        info = self.model.info
+        self.budget = budget = budget or TokenBudget.of(info.window, info.max_output)
         window, reserves = budget.window, budget.window - budget.available
         if (window, reserves) != (self.config.max_tokens, self.config.reserve_tokens):
             self.config = replace(self.config, max_tokens=window, reserve_tokens=reserves)

@@ -21,7 +21,6 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
-from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import plural
@@ -534,7 +533,7 @@ class SessionFactory:
                 log, self.clock, context.measure, epoch, log.lane_state.cursor, *log.read_window(epoch)
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
-        context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
+        context.use_model(model, estimate=estimate, calibrations=log)
         return context
 
     def _root(self) -> SessionInfo:

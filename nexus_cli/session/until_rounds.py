@@ -146,13 +146,11 @@ class UntilRounds(Continuation):
     @property
     def _is_done(self) -> bool:
         """True if the last run exits 0, and so do all parts of its last pipe."""
-        return self._last is not None and self._last.status == 0 and not self._find_failed_part(self._last)
-
-    def _find_failed_part(self, result: ToolResult) -> str:
-        return describe_failed_part(self._command, result.pipe)
+        last = self._last
+        return last is not None and last.status == 0 and not describe_failed_part(self._command, last.pipe)
 
     def _describe_end(self, result: ToolResult) -> str:
-        part = "" if result.status else self._find_failed_part(result)
+        part = "" if result.status else describe_failed_part(self._command, result.pipe)
         return f"exits {result.status}" + (f", but {part}" if part else "")
 
     @property

@@ -224,16 +224,13 @@ class CallChanges:
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    def _find_checks(self) -> EditChecks | None:
-        self._checks = self._checks or self.make_checks()
-        return self._checks
-
     async def _run_edit(
         self, label: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
         journal, owner, targets = self.journal, self._owner(), list(context.targets.values())
-        if checks := self._find_checks():
-            await checks.look_before(targets)
+        self._checks = self._checks or self.make_checks()
+        if self._checks is not None:
+            await self._checks.look_before(targets)
         before = await asyncio.to_thread(journal.read_targets, targets)
         if why := await asyncio.to_thread(journal.find_unkept, before):
             return ToolResult(error=why, ran=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.budget import left_over
+from nexus_cli.core.budget import TokenBudget, left_over
 from nexus_cli.core.entry import Entry, sum_tokens
 from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
@@ -120,8 +120,7 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
 
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
-    _, estimate = context.sized(model)
-    return round(counted * estimate.scale(like=plan.removed_by_kind).ratio)
+    return round(counted * context.estimate_for(model).scale(like=plan.removed_by_kind).ratio)
 
 
 def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
@@ -146,6 +145,6 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 
 def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
-    budget, estimate = context.sized(model)
-    counted = estimate.countable(budget.available, like=plan.removed_by_kind)
+    budget = TokenBudget.of(model.info.window, model.info.max_output)
+    counted = context.estimate_for(model).countable(budget.available, like=plan.removed_by_kind)
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

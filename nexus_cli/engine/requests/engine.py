@@ -271,7 +271,6 @@ class Engine:
         Shared with this one: spending, control, clock, settings, prompt, cache use times, and calibrations unless
         `model` is the session's own, whose calibration other contents must not change. Everything else is new.
         """
-        budget, estimate = self.context.sized(model)
         log = self.conversation.log.open_lane(agent)
         context = ContextManager(logger=log, token_counter=self.context.counter)
         context.conversation = Conversation(log, self.conversation.clock, context.measure)
@@ -282,7 +281,8 @@ class Engine:
         if text:
             context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")
         is_same_model = model.info.served_name == self.model.info.served_name
-        context.use_model(model, budget, estimate, None if is_same_model else self.context.calibrations)
+        calibrations = None if is_same_model else self.context.calibrations
+        context.use_model(model, estimate=self.context.estimate_for(model), calibrations=calibrations)
         return self._beside(context, Readings())
 
     def drafting(self, notify: TakeText = lambda line: None) -> Engine:
