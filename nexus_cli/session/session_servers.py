@@ -90,6 +90,8 @@ class SessionServers(ServerTools):
         self._listed: dict[str, str] = {}
         """The revisions of the tools that were listed in this process, by hash of the entry."""
         self._shown_lines: set[str] = set()
+        self._model_lines: set[str] = set()
+        """Lines about servers that the model was sent in the current turn."""
         self._entry_hashes: dict[str, str] | None = None
         """Hashes of the entries at the last turn, by name."""
         self._has_waited = False
@@ -97,6 +99,7 @@ class SessionServers(ServerTools):
 
     async def prepare(self) -> None:
         """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
+        self._model_lines.clear()
         catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, self._session.options.servers)
         since, self._catalogue = self._catalogue, catalogue
         for name in catalogue.lists.keys() & since.lists.keys():
@@ -197,7 +200,12 @@ class SessionServers(ServerTools):
     async def settle(self) -> Sequence[str]:
         if waiting := [task for task in self._tasks.values() if not task.done()]:
             await asyncio.wait(waiting, timeout=SEARCH_PATIENCE)
-        return [f"[{row['why']}]" for row in self.rows() if row["why"]]
+        faults = list[str]()
+        for row in self._catalogue.describe_servers(self._failed):
+            faults += [row.why] if row.why else [f"MCP server {row.entry.name}: {why}" for why in row.left_out]
+        lines = [f"[{fault}]" for fault in faults if fault not in self._model_lines]
+        self._model_lines.update(faults)
+        return lines
 
     def rows(self) -> Sequence[JsonObject]:
         rows: Sequence[JsonObject] = to_json_value(self._catalogue.describe_servers(self._failed))
