@@ -92,8 +92,6 @@ class SessionServers(ServerTools):
         self._shown_lines: set[str] = set()
         self._model_lines: set[str] = set()
         """Lines about servers that the model was sent in the current turn."""
-        self._entry_hashes: dict[str, str] | None = None
-        """Hashes of the entries at the last turn, by name."""
         self._has_waited = False
         self._project = str(project_root(session.folder))
 
@@ -123,13 +121,9 @@ class SessionServers(ServerTools):
             waiting |= {task for task in self._tasks.values() if not task.done()}
         if waiting:
             await asyncio.wait(waiting, timeout=PATIENCE)
-        self._has_waited = True
         await self._offer()
-        before, self._entry_hashes = (
-            self._entry_hashes,
-            {name: entry.sha256 for name, entry in self._catalogue.entries.items()},
-        )
-        self._announce_changes(before)
+        self._announce_changes(since)
+        self._has_waited = True
 
     async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         questions: PersonQuestions | None = context.services.get(PersonQuestions)
@@ -303,19 +297,19 @@ class SessionServers(ServerTools):
             if self._has_epoch():
                 self._session.engine.notices.tell(f"the {change}")
 
-    def _announce_changes(self, before: Mapping[str, str] | None) -> None:
+    def _announce_changes(self, since: Catalogue) -> None:
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
         tools = self._session.conversation.epoch.tools
         descriptions = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
-        for name, sha256 in (self._entry_hashes or {}).items():
-            is_new = before is not None and before.get(name) != sha256
+        for name, entry in self._catalogue.entries.items():
+            is_new = self._has_waited and since.entries.get(name) != entry
             if name in self._catalogue.lists and (is_new or not self._is_told(name, descriptions)):
                 self._announce(name)
                 offered = plural(len(self._names(name)), "tool")
                 self._tell(f"MCP server {name}: {offered} to be sent after the next compaction")
-        for name in (before or {}).keys() - (self._entry_hashes or {}).keys():
+        for name in since.entries.keys() - self._catalogue.entries.keys():
             self._announce(name)
 
     def _is_told(self, server: str, descriptions: Mapping[str, str]) -> bool:
