@@ -18,15 +18,19 @@ _FILE = re.compile(
     r"(?:~|\.{1,2})?/[^/].*"
     # A first folder with a dot is a host: `github.com/a/b.git`; also not `patch(a/b.c)`, `a/b@1/c.js`.
     r"|(?!(?:[^/]+\.|\w+[({]|.*@\d)[^/]*/)[^:]*/[^:]*\.[a-z]\w*"
-    r"|[^:/]*\.(?:md|mdc|txt|rst|adoc|json|jsonl|toml|ya?ml|xml|csv|ini|cfg|html?|s?css|sql|sh|py|ipynb|[jt]sx?|[cm]js|vue"
-    r"|go|rs|java|kt|swift|cs|rb|php|[ch]|[ch]pp|cc|pdf|png|jpe?g|gif|webp|svg))",
+    r"|[^:/]*\.(?:md|mdc|txt|rst|adoc|tex|json|jsonl|toml|ya?ml|xml|csv|ini|cfg|proto|html?|s?css|sql|(?:ba|z)?sh"
+    r"|pyi?|ipynb|[jt]sx?|[cm][jt]s|vue|svelte|go|rs|java|kts?|scala|swift|cs|rb|php|[ch]|[ch]pp|cxx|cc|hh|hs|ml|lua"
+    r"|exs?|r|jl|dart|zig|nix|tf|pdf|png|jpe?g|gif|webp|svg)"
+    r"|(?:cargo|composer|flake|gemfile|mix|pdm|pipfile|poetry|uv|yarn)\.lock|go\.(?:mod|sum|work)"
+    r"|makefile|gnumakefile|justfile|dockerfile|containerfile|gemfile|pipfile|procfile|jenkinsfile|rakefile)",
     re.IGNORECASE,
 )
 
 
 def looks_like_file(name: str) -> bool:
     """Return True for a name behind an `@` that can only be meant as a file: one that begins with `/`, `~/`, `./` or
-    `../`, one with a slash and a suffix, or one with a usual suffix. Not for `team`, `types/node`, `app.route`."""
+    `../`, one with a slash and a suffix, one with a usual suffix, or a usual name such as `Makefile`. Not for `team`,
+    `types/node`, `app.route`."""
     return len(name) <= _LONGEST and _FILE.fullmatch(name) is not None
 
 

@@ -348,7 +348,8 @@ class ServerTools(Protocol):
         """Return the trigger with the resources and the prompt that its typed words name. Raises `NexusError`."""
 
     async def settle(self) -> Sequence[str]:
-        """Wait for the tools of servers that were asked for them; return a line for each server that failed."""
+        """Wait for the tools of servers that were asked for them; return a line for each server that failed and each
+        tool that is not offered, unless it was returned in this turn before."""
 
     def rows(self) -> Sequence[JsonObject]:
         """Return each server as JSON, sorted by name."""

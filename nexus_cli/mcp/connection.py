@@ -406,9 +406,11 @@ def _sift_lists(session: ClientSession) -> None:
             return answer
         valid_tools = []
         for place, tool in enumerate(tools, 1):
+            fields = tool if isinstance(tool, dict) else {}
+            if isinstance(schema := fields.get("inputSchema"), dict):
+                schema.setdefault("type", "object")  # the protocol demands it, many servers leave it out
             if why := _find_unfit({**answer, "tools": [tool]}, version):
-                name = tool.get("name") if isinstance(tool, dict) else None
-                label = printable_line(name) if isinstance(name, str) else f"number {place}"
+                label = printable_line(name) if isinstance(name := fields.get("name"), str) else f"number {place}"
                 call.left_out.append(describe_skipped(label, why))
             else:
                 valid_tools.append(tool)

@@ -191,7 +191,7 @@ class AgentDispatcher:
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, f"invalid base64 image: {error}") from None
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
-        trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
+        trigger = Trigger(content, "person" if typed else "client", parts, files, pasted=tuple(pasted), expands=typed)
         task = self._queue(trigger, EventFeed(listener) if listener else None, len(self._works), session)
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`
             task.add_done_callback(lambda _: listener.end())

@@ -59,6 +59,11 @@ class Attempt:
     """The number of problems; infinite without a JSON document."""
 
     @property
+    def is_prose(self) -> bool:
+        """True if no JSON document even begins in it, as in a refusal."""
+        return math.isinf(self.distance) and {"{", "["}.isdisjoint(self.text)
+
+    @property
     def problem(self) -> str:
         """The problems in one line."""
         return "; ".join(self.problems)

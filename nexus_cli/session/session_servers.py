@@ -90,13 +90,14 @@ class SessionServers(ServerTools):
         self._listed: dict[str, str] = {}
         """The revisions of the tools that were listed in this process, by hash of the entry."""
         self._shown_lines: set[str] = set()
-        self._entry_hashes: dict[str, str] | None = None
-        """Hashes of the entries at the last turn, by name."""
+        self._model_lines: set[str] = set()
+        """Lines about servers that the model was sent in the current turn."""
         self._has_waited = False
         self._project = str(project_root(session.folder))
 
     async def prepare(self) -> None:
         """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
+        self._model_lines.clear()
         catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, self._session.options.servers)
         since, self._catalogue = self._catalogue, catalogue
         for name in catalogue.lists.keys() & since.lists.keys():
@@ -120,13 +121,9 @@ class SessionServers(ServerTools):
             waiting |= {task for task in self._tasks.values() if not task.done()}
         if waiting:
             await asyncio.wait(waiting, timeout=PATIENCE)
-        self._has_waited = True
         await self._offer()
-        before, self._entry_hashes = (
-            self._entry_hashes,
-            {name: entry.sha256 for name, entry in self._catalogue.entries.items()},
-        )
-        self._announce_changes(before)
+        self._announce_changes(since)
+        self._has_waited = True
 
     async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         questions: PersonQuestions | None = context.services.get(PersonQuestions)
@@ -197,7 +194,12 @@ class SessionServers(ServerTools):
     async def settle(self) -> Sequence[str]:
         if waiting := [task for task in self._tasks.values() if not task.done()]:
             await asyncio.wait(waiting, timeout=SEARCH_PATIENCE)
-        return [f"[{row['why']}]" for row in self.rows() if row["why"]]
+        faults = list[str]()
+        for row in self._catalogue.describe_servers(self._failed):
+            faults += [row.why] if row.why else [f"MCP server {row.entry.name}: {why}" for why in row.left_out]
+        lines = [f"[{fault}]" for fault in faults if fault not in self._model_lines]
+        self._model_lines.update(faults)
+        return lines
 
     def rows(self) -> Sequence[JsonObject]:
         rows: Sequence[JsonObject] = to_json_value(self._catalogue.describe_servers(self._failed))
@@ -295,19 +297,19 @@ class SessionServers(ServerTools):
             if self._has_epoch():
                 self._session.engine.notices.tell(f"the {change}")
 
-    def _announce_changes(self, before: Mapping[str, str] | None) -> None:
+    def _announce_changes(self, since: Catalogue) -> None:
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
         tools = self._session.conversation.epoch.tools
         descriptions = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
-        for name, sha256 in (self._entry_hashes or {}).items():
-            is_new = before is not None and before.get(name) != sha256
+        for name, entry in self._catalogue.entries.items():
+            is_new = self._has_waited and since.entries.get(name) != entry
             if name in self._catalogue.lists and (is_new or not self._is_told(name, descriptions)):
                 self._announce(name)
                 offered = plural(len(self._names(name)), "tool")
                 self._tell(f"MCP server {name}: {offered} to be sent after the next compaction")
-        for name in (before or {}).keys() - (self._entry_hashes or {}).keys():
+        for name in since.entries.keys() - self._catalogue.entries.keys():
             self._announce(name)
 
     def _is_told(self, server: str, descriptions: Mapping[str, str]) -> bool:

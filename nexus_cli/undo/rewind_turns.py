@@ -9,8 +9,9 @@ from pathlib import Path
 from nexus_cli.core.errors import UsageError
 from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_steps
-from nexus_cli.undo.plan_restore import find_changes
+from nexus_cli.undo.plan_restore import NOTHING, find_changes, plan_restore
 from nexus_cli.undo.records import FileChange
+from nexus_cli.undo.restore import Restorer
 from nexus_cli.undo.undone_steps import group_by_turn, has_effect, leave_worktrees, steps_in_force
 
 
@@ -26,8 +27,9 @@ class TurnChanges:
     """True if nexus was killed in it; `changes` may then be unknown."""
 
 
-def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
-    """Return the changes of each turn that changed a file or a reference of git."""
+def changes_by_turn(data: Path, session: str, *, looks: bool = False) -> dict[int, TurnChanges]:
+    """Return the changes of each turn that changed a file or a reference of git. With `looks` those of a turn whose
+    files are as they were before count as undone. Blocks."""
     every = leave_worktrees(read_steps(data, session), data)
     in_force = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
     by_turn = {}
@@ -35,8 +37,15 @@ def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
         changes = find_changes(steps)
         was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
         if changes or was_killed or has_effect(steps):
-            by_turn[turn] = TurnChanges(changes, turn in in_force, was_killed)
+            is_undone = turn not in in_force or (looks and not was_killed and _are_put_back(data, changes))
+            by_turn[turn] = TurnChanges(changes, not is_undone, was_killed)
     return by_turn
+
+
+def _are_put_back(data: Path, changes: Sequence[FileChange]) -> bool:
+    """Return True if there are `changes`, and each path is as it was before, as `git checkout .` leaves it."""
+    with Restorer(data, {change.root for change in changes}) as restorer:
+        return bool(changes) and all(plan_restore([change], restorer.look)[0].does == NOTHING for change in changes)
 
 
 def find_turns(data: Path, session: str, first: int) -> list[int]:

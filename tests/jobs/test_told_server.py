@@ -105,6 +105,8 @@ def test_a_tool_that_cannot_be_offered_is_left_out_by_name_and_the_others_work(t
         assert len(place.run("mcp", "list", "--json").result["servers"][0]["left_out"]) == 7
         place.run("rules", "add", f"allow {NOTE}")
         assert place.ask(f'do: {NOTE} {{"q": "x"}}').text.strip() == "done"
+        searched = place.ask('do: use_tool {"name": "slow"}; use_tool {"name": "slow"}').text
+        assert searched.count("MCP server rug: tool slow is skipped: ") == 1, "once a message"
 
 
 def test_tools_beyond_the_limit_are_told(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def list_tools(request: dict[str, Any]) -> None:
     tool["annotations"] = {"readOnlyHint": True, "title": "Echo"}
     if MODE in ("loop", "liar"):
         tool["outputSchema"] = LOOP if MODE == "loop" else {"type": "object", "required": ["a"]}
-    answer(request, {"tools": [{"name": "a"}] if MODE == "bad_tools" else [tool]})
+    bad = [{"name": "a"}, {"name": "b", "inputSchema": {}}]
+    answer(request, {"tools": bad if MODE == "bad_tools" else [tool]})
 
 
 def call(request: dict[str, Any]) -> None:

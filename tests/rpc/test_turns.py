@@ -69,6 +69,13 @@ async def test_the_model_is_told_that_a_program_is_at_the_other_end(tmp_path: Pa
     assert "Trigger: client (sent by another program over JSON-RPC)" in seen[0]
 
 
+async def test_the_model_is_told_that_a_person_typed_a_message(tmp_path: Path) -> None:
+    async with serving(tmp_path, provider := Answering(lambda request: "done")) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello", typed=True)
+    assert "Trigger: ask (typed by the person)" in str(provider.seen[0][-1])
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("has_result", [False, True])
 async def test_the_model_is_told_of_a_turn_that_was_stopped_before_it_said_a_word(

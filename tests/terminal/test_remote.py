@@ -185,7 +185,7 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
     made.say("go on", ends=False)
     made.wait_for(lambda terminal: (here.folder / "begun").exists(), 120)
     served.children[-1].kill()
-    made.wait_for(f"connection lost ({url}: the ")
+    made.wait_for(f"; reconnecting to {url}")
     made.send("are you there\r")
     made.wait_for("disconnected from", 120)
     made.wait_for("not sent: are you there", back=True)

@@ -34,6 +34,10 @@ NOTICE_ROOM = 256
 
 LAST_REQUEST = "this is the last request of your budget; no more calls will run. Report what was done and what was not."
 """Notice for the model before the last request of a run that must report."""
+LAST_STEP = (
+    "this is the last request of this turn; results of more calls will not reach you. Answer with what you know."
+)
+"""Notice for the model before the last request within `max_steps` of a turn that only answers."""
 
 
 @dataclass
@@ -103,11 +107,10 @@ class Spending:
         """
         if self.ending:
             raise self.reached(self.ending, "the model answered its last request with tool calls")
-        if not self.must_report:
-            return ""
         remaining, newest = self._find_remaining(), self.newest
-        is_counted = remaining.max_total_tokens is not None or remaining.max_cost is not None
-        size = expected() if is_counted else 0
+        if not self.must_report:
+            return LAST_STEP if remaining.max_steps == 1 and not self.is_chat else ""
+        size = expected()
         grown = max(0, size - newest.input) if newest.input else 0
         later = size + newest.output + grown + NOTICE_ROOM
         prices = model.with_tier_prices(later)

@@ -169,7 +169,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         try:
             await self._connected.wait()
             try:
-                typed, pasted = trigger.expands or None, trigger.pasted or None
+                typed, pasted = trigger.source == "person" or None, trigger.pasted or None
                 await self._client.send(self.agent_id, trigger.text, images or None, typed, pasted, session)
             except CallError as error:
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
@@ -488,7 +488,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.request_exit()
                 return
             if self._failed == 1:
-                self.repl.show_note(f"connection lost ({self._url}: {why}); retrying", "warn")
+                self.repl.show_note(f"{why}; reconnecting to {self._url}", "warn")
                 self.repl.renderer.show_connection(is_lost=True)
                 self.repl.view.invalidate()
             await asyncio.sleep(WAIT_SECONDS * self._failed)

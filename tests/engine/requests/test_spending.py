@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from search import sample
@@ -15,7 +16,7 @@ from nexus_cli.core.event import CacheResult, StepEnd
 from nexus_cli.core.limits import Limits, describe_budget
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.spending import Spending
+from nexus_cli.engine.requests.spending import LAST_REQUEST, LAST_STEP, Spending
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -94,6 +95,21 @@ def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(fron
     with pytest.raises(NexusError) as reached:
         spending.check_steps()
     assert way in reached.value.hint and reached.value.why == "the turn has taken 1 step"
+
+
+@pytest.mark.parametrize(
+    ("steps", "more", "notice"),
+    [
+        (1, {}, ""),
+        (2, {}, LAST_STEP),
+        (2, {"is_served": True}, LAST_STEP),
+        (2, {"is_chat": True}, ""),
+        (2, {"must_report": True}, LAST_REQUEST),
+    ],
+)
+def test_the_model_is_told_that_its_last_step_is_the_last(steps: int, more: dict[str, Any], notice: str) -> None:
+    spending = Spending(Limits(max_steps=3), steps=steps, **more)
+    assert spending.begin_next(lambda: 0, TIERED) == notice
 
 
 def test_a_budget_of_one_request_is_one_request() -> None:

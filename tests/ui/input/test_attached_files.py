@@ -18,6 +18,7 @@ from tools.documents import make_notebook, make_pdf
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image_check import MOST_BYTES
+from nexus_cli.sections.project_outline import LANGUAGES
 from nexus_cli.tools import documents
 from nexus_cli.ui.input import attached_files, piped
 from nexus_cli.ui.input.attached_files import Mentions, quote_mention, read_attachment, read_mentions
@@ -72,6 +73,10 @@ def test_what_names_nothing_stays_words(folder: Path, text: str) -> None:
         ("(@src/b.py)", "src/b.py"),
         ('@"no such.md"', "no such.md"),
         ("@~/nowhere/at.all", "~/nowhere/at.all"),
+        ("@Cargo.lock", "Cargo.lock"),
+        ("@go.mod", "go.mod"),
+        ("@Makefile", "Makefile"),
+        *((f"@a{suffix}", f"a{suffix}") for suffix in LANGUAGES),
     ],
 )
 def test_what_looks_like_a_path_and_names_nothing_is_missing(folder: Path, text: str, missing: str) -> None:

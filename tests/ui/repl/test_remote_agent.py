@@ -451,7 +451,7 @@ async def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     async with connected(tmp_path, provider) as (repl, view):
         await until(lambda: streams)
         say(repl, "first")
-        await until(lambda: "connection lost (http://" in view.text)
+        await until(lambda: "the connection was lost; reconnecting to http://" in view.text)
         assert "reconnecting" in repl.spinner() and "writing" not in repl.spinner()
         may_return.set()
         await until(lambda: "waiting for the model" in repl.spinner())
@@ -488,7 +488,7 @@ async def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
     async with connected(tmp_path, Answering(works), allow="all") as (repl, view):
         await until(lambda: streams)
         say(repl, "first")
-        await until(lambda: "connection lost (http://" in view.text)
+        await until(lambda: "the connection was lost; reconnecting to http://" in view.text)
         assert "reconnecting" in repl.spinner() and waits not in "".join(repl.live(10))
         may_return.set()
         await until(lambda: waits in "".join(repl.live(10)))
@@ -639,7 +639,7 @@ async def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
     async with connected(tmp_path, provider) as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "first")
-        await until(lambda: "connection lost" in view.text)
+        await until(lambda: "reconnecting to http" in view.text)
         repl.interrupt()
         provider.gates["first"].set()
         async with Client(repl.backend._url, repl.backend._client._headers["Authorization"][7:]) as other:
