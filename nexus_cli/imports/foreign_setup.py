@@ -192,12 +192,14 @@ class ForeignSetup:
             )
         secret = [str(variable) for variable, value in env.items() if is_key(str(value), str(variable))]
         unsent = [str(header) for header, value in headers.items() if is_secret_header(str(header), str(value))]
-        for key in map(one_line, (*secret, *unsent)):
-            if re.fullmatch(r"[A-Za-z_]\w*", key) and key.upper() == key:
-                hint = f"the value of {key} looks like a key and was not copied; run `nexus login {key}`"
+        for secret_name in map(one_line, (*secret, *unsent)):
+            if re.fullmatch(r"[A-Za-z_]\w*", secret_name) and secret_name.upper() == secret_name:
+                hint = (
+                    f"the value of {secret_name} looks like a key and was not copied; run `nexus login {secret_name}`"
+                )
             else:
-                header = f'"{key}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'
-                hint = f"{key} looks like a key and was not copied; write {header}"
+                header = f'"{secret_name}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'
+                hint = f"{secret_name} looks like a key and was not copied; write {header}"
             self.notes.append(f"server {one_line(name)}: {hint}")
         if env:
             entry["env"] = [

@@ -84,9 +84,9 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
         return db.insert(statement, session, agent, recipe)
     if not 0 <= entry <= last_id(db, parent):
         raise ValueError(f"lane {parent} has no entry {entry}")
-    # The epoch of the time when `entry` was the newest has begun and covers no later entry.
-    began = f"{EPOCHS_OF_LANE.format('e.key')} WHERE e.base <= ? AND e.after <= ? ORDER BY depth LIMIT 1"
-    epoch = db.value(began, parent, entry, entry)
+    # At `entry` the newest epoch in the line of parents that had begun and covers no later entry was current.
+    query = f"{EPOCHS_OF_LANE.format('e.key')} WHERE e.base <= ? AND e.after <= ? ORDER BY depth LIMIT 1"
+    epoch = db.value(query, parent, entry, entry)
     sent_end = min(cursor(db, parent), entry)
     return db.insert(
         "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"

@@ -121,14 +121,14 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
     before = rows[step - 2] if step > 1 else None
     last_sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1
     window = WindowCounts.of(epoch, items, last_sent)
-    earlier = (sent.manifest.last for sent in rows if sent.manifest.step < row.manifest.step)
-    told = max(earlier, default=0)  # plans after it were sent with `row`
+    ends = (earlier_row.manifest.last for earlier_row in rows if earlier_row.manifest.step < row.manifest.step)
+    previous_end = max(ends, default=0)  # `row` sent the plans after it
     request = project(
         epoch,
         window,
         Estimate.of(log.calibration(info.served_name)).anchored_at(last, row.reported_tokens, window),
         TokenBudget.of(info.window, info.max_output),
-        event_rows=_merge_plans([memo for memo in log.memos(PLAN) if told < memo.entry <= row.manifest.last]),
+        event_rows=_merge_plans([memo for memo in log.memos(PLAN) if previous_end < memo.entry <= row.manifest.last]),
         reported=row.reported_usage.input if row.reported_usage else None,
     )
     return RequestView(
