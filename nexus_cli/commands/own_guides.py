@@ -22,7 +22,7 @@ from nexus_cli.engine.calls.edit_checks import plugin_checks
 from nexus_cli.guides.guide_model import GuideModel
 from nexus_cli.guides.skills import GuideKind, Skill, find_callable, find_guides
 from nexus_cli.mcp.server_tools import Catalogue
-from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
+from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.reports.text.lines import join_names
 from nexus_cli.sections.contributor import discover as list_contributors
@@ -46,7 +46,12 @@ def message_commands(cwd: Path, built_in: Collection[str], servers: Iterable[Ser
     second = {
         skill.whole_name for skill in guides.values() if skill.whole_name != skill.name and skill.name not in built_in
     }
-    return {name: _make_prompt(name, *prompt) for name, prompt in prompts.items()} | {
+    return {
+        name: make_typed_command(
+            name, prompt.usage, f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
+        )
+        for name, (server, prompt) in prompts.items()
+    } | {
         name: _make_command(guide, name)
         for name, guide in guides.items()
         if name not in built_in and not (name in second and name != guide.name)
@@ -107,11 +112,6 @@ def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
         return ""
     names, verb = join_names([f"/{name}" for name in calls]), "is" if len(calls) == 1 else "are"
     return f"{names} {verb} built in; to use your own, type {join_names([*calls.values()])}"
-
-
-def _make_prompt(name: str, server: str, prompt: ServerPrompt) -> Command:
-    description = f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
-    return make_typed_command(name, prompt.usage, description)
 
 
 def make_typed_command(name: str, usage: str, text: str) -> Command:

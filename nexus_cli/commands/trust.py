@@ -36,7 +36,9 @@ def trust_project(
     """
     root, *inner = project_folders(working_folder(directory, "trust") if directory else source.folder())
     if revoke:
-        return _revoke(root, [root, *inner])
+        is_revoked = sum(map(record.revoke_trust, [root, *inner])) > 0
+        value = {"version": 1, "project": str(root), "revoked": is_revoked, "state": record.trust_state(root)}
+        return Report("", value, note=f"{root} is no longer trusted." if is_revoked else f"{root} was not trusted.")
     report = _trust_folder(source, root)
     for folder in inner:  # of a large repository: what is there for agents counts only below it
         if not (report.status or source.is_json) and record.read_configuration(folder, KINDS).files:
@@ -72,12 +74,6 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     when = f" {after}; the rest applies from your next message on." if source.live else ""
     note = f"{folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.{when}"
     return report._replace(form="", note=note)
-
-
-def _revoke(root: Path, folders: list[Path]) -> Report[Any]:
-    is_revoked = sum(map(record.revoke_trust, folders)) > 0
-    value = {"version": 1, "project": str(root), "revoked": is_revoked, "state": record.trust_state(root)}
-    return Report("", value, note=f"{root} is no longer trusted." if is_revoked else f"{root} was not trusted.")
 
 
 def _read_trust(folder: Path) -> tuple[record.Configuration, Report[Any]]:

@@ -48,7 +48,22 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
             key,
             fork,
         )
-        _copy_drops_and_files(db, key, fork, lane, last, upto)
+        db.run(
+            "INSERT INTO drops SELECT ?, seq, ?, after, what, tokens, cause, at, first_entry, last_entry, blob,"
+            " uncounted, 0 FROM drops WHERE session = ? AND lane = (SELECT main FROM sessions WHERE key = ?)"
+            " AND after <= ?",
+            fork,
+            lane,
+            key,
+            key,
+            upto,
+        )
+        db.run(
+            "INSERT INTO files SELECT ?, path, digest, how, at, entry FROM files WHERE session = ? AND entry <= ?",
+            fork,
+            key,
+            upto if upto == last else upto - 1,  # a read is recorded before the entry of its result
+        )
     return session.id
 
 
@@ -69,24 +84,3 @@ def _before_open_group(db: Database, lane: int, upto: int, last: int) -> int:
         if message.tool_call_id in calls:
             return request.id - 1
     return upto
-
-
-def _copy_drops_and_files(db: Database, source: int, fork: int, lane: int, last: int, upto: int) -> None:
-    """Copy the drops of the main lane that existed at entry `upto`, and the files seen before it."""
-    db.run(
-        "INSERT INTO drops SELECT ?, seq, ?, after, what, tokens, cause, at, first_entry, last_entry, blob,"
-        " uncounted, 0 FROM drops WHERE session = ? AND lane = (SELECT main FROM sessions WHERE key = ?)"
-        " AND after <= ?",
-        fork,
-        lane,
-        source,
-        source,
-        upto,
-    )
-    limit = upto if upto == last else upto - 1  # a read is recorded before the entry of its result
-    db.run(
-        "INSERT INTO files SELECT ?, path, digest, how, at, entry FROM files WHERE session = ? AND entry <= ?",
-        fork,
-        source,
-        limit,
-    )

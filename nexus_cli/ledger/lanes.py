@@ -84,7 +84,9 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
         return db.insert(statement, session, agent, recipe)
     if not 0 <= entry <= last_id(db, parent):
         raise ValueError(f"lane {parent} has no entry {entry}")
-    epoch = epoch_at(db, parent, entry)
+    # At `entry` the newest epoch in the line of parents that had begun and covers no later entry was current.
+    query = f"{EPOCHS_OF_LANE.format('e.key')} WHERE e.base <= ? AND e.after <= ? ORDER BY depth LIMIT 1"
+    epoch = db.value(query, parent, entry, entry)
     sent_end = min(cursor(db, parent), entry)
     return db.insert(
         "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"
@@ -131,20 +133,6 @@ EPOCHS_OF_LANE = """WITH RECURSIVE line (depth, key) AS (
     UNION ALL SELECT depth + 1, e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)
 SELECT {} FROM line JOIN epochs e ON e.key = line.key"""
 """Query of columns of the epochs `e` that led to the current one of a lane, with their `depth` below it."""
-
-
-def epoch_at(db: Database, lane: int, entry: int) -> int | None:
-    """Return the key of the epoch of `lane` at the time when `entry` was its newest; None before the first.
-
-    That is the newest epoch in the line of parents that had begun and covers no later entry.
-    """
-    key: int | None = db.value(
-        f"{EPOCHS_OF_LANE.format('e.key')} WHERE e.base <= ? AND e.after <= ? ORDER BY depth LIMIT 1",
-        lane,
-        entry,
-        entry,
-    )
-    return key
 
 
 def record_note(db: Database, lane: int, memo: Memo) -> None:

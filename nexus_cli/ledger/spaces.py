@@ -388,6 +388,7 @@ class SpaceTable:
     def _queue(self, message: SpaceMessage, agent: Entity, source: str) -> int | None:
         sender, space = message.sender, self.get(message.space)
         root = f"msg-{message.root} " if message.root else ""
+        asks = source == "mention" or message.text.rstrip().endswith("?")
         trigger = {
             "type": "space_message",
             "triggerSource": source,
@@ -396,7 +397,7 @@ class SpaceTable:
             "message": message.text,
             "messageId": message.id,
             "timestamp": message.at,
-            "senderExpectsReply": _expects_reply(message, source),
+            "senderExpectsReply": source != "proactive_router" and (message.waits or (sender.kind == HUMAN and asks)),
         }
         return queue_run(
             self._db,
@@ -466,12 +467,6 @@ class SpaceTable:
                 entity,
                 message,
             )
-
-
-def _expects_reply(message: SpaceMessage, source: str) -> bool:
-    """True if the sender of a message waits for the agent that it starts, or is a person who asks or names it."""
-    asks = source == "mention" or message.text.rstrip().endswith("?")
-    return source != "proactive_router" and (message.waits or (message.sender.kind == HUMAN and asks))
 
 
 def is_muted(agent: Entity, space: int) -> bool:

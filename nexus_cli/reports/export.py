@@ -11,7 +11,7 @@ import base64
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
@@ -68,7 +68,12 @@ def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bo
     """Yield the session as Markdown or in a form of JSON Lines; `escaped` limits JSON to ASCII, for a terminal."""
     if form == CLAUDE:
         entries = list(_entries(record))
-        used = _usage_of_replies(record, entries)
+        used: dict[int, Usage] = {}
+        replies = [entry.id for entry in entries if entry.message.role is Role.ASSISTANT]
+        for row in record.requests():
+            place = bisect_right(replies, row.manifest.last)
+            if row.usage is not None and place < len(replies):
+                used[replies[place]] = used.get(replies[place], Usage()) + row.usage
         return claude_lines(entries, info.id, info.folder, info.model, name=info.name, used=used, escaped=escaped)
     return _markdown(record, info) if form == MARKDOWN else _lines(record, info, escaped)
 
@@ -149,17 +154,6 @@ def _entries(record: LaneLog) -> Iterator[Entry]:
     last = record.last_id()
     for first in range(1, last + 1, AT_ONCE):
         yield from record.read(first, min(last, first + AT_ONCE - 1))
-
-
-def _usage_of_replies(record: LaneLog, entries: Sequence[Entry]) -> dict[int, Usage]:
-    """Return the usage of the requests for each reply, by its entry."""
-    used: dict[int, Usage] = {}
-    replies = [entry.id for entry in entries if entry.message.role is Role.ASSISTANT]
-    for row in record.requests():
-        place = bisect_right(replies, row.manifest.last)
-        if row.usage is not None and place < len(replies):
-            used[replies[place]] = used.get(replies[place], Usage()) + row.usage
-    return used
 
 
 def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:

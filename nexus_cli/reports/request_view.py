@@ -6,7 +6,6 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, TypedDict
 
 from nexus_cli.config.paths import project_root
@@ -27,8 +26,7 @@ from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.core.shielded_work import run_to_end
-from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
+from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.sections.instruction_files import instruction_layers
@@ -123,12 +121,14 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
     before = rows[step - 2] if step > 1 else None
     last_sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1
     window = WindowCounts.of(epoch, items, last_sent)
+    ends = (earlier_row.manifest.last for earlier_row in rows if earlier_row.manifest.step < row.manifest.step)
+    previous_end = max(ends, default=0)  # `row` sent the plans after it
     request = project(
         epoch,
         window,
         Estimate.of(log.calibration(info.served_name)).anchored_at(last, row.reported_tokens, window),
         TokenBudget.of(info.window, info.max_output),
-        event_rows=_sections_with(log, rows, row),
+        event_rows=_merge_plans([memo for memo in log.memos(PLAN) if previous_end < memo.entry <= row.manifest.last]),
         reported=row.reported_usage.input if row.reported_usage else None,
     )
     return RequestView(
@@ -167,12 +167,6 @@ def recorded_view(
     return replace(view, bounds=bounds, notices=(*filter(None, [holds.lost]), *view.notices))
 
 
-def instruction_notices(folder: Path, settings: Settings) -> list[str]:
-    """Return the faults of the instruction files of a folder now: those that may not be sent are in no request."""
-    permission = CallPermission(folder, project_root(folder), sandbox=settings.sandbox)
-    return [layer.notice for layer in instruction_layers(folder, permission.is_denied) if layer.notice]
-
-
 def prune_notice(session: Session) -> list[str]:
     """Return the notice about old results that will be taken out before the next request, if there are any."""
     from nexus_cli.engine.compaction.context_fit import draft_due_pruning  # noqa: PLC0415  (the engine)
@@ -186,11 +180,14 @@ def prune_notice(session: Session) -> list[str]:
 
 
 def live_view(session: Session) -> RequestView:
-    """Return the next request of a running session that has begun."""
+    """Return the next request of a running session that has begun, with the faults of its instruction files now: those
+    that may not be sent are in no request."""
     engine, dispatcher, unread = session.engine, session.dispatcher, list[str]()
     request, conversation = session.prepare_next_request(unread.append), engine.conversation
     draft = engine.next_epoch
-    drops, notices = list(session.drops()), instruction_notices(dispatcher.cwd, engine.settings)
+    cwd, drops = dispatcher.cwd, list(session.drops())
+    permission = CallPermission(cwd, project_root(cwd), sandbox=engine.settings.sandbox)
+    notices = [layer.notice for layer in instruction_layers(cwd, permission.is_denied) if layer.notice]
     if draft is not None:
         drops += draft.drops
         notices = [*dict.fromkeys((*notices, *unread)), change_notice(conversation.epoch, request.epoch)]
@@ -209,8 +206,10 @@ def _view_of(
     bounds: Sequence[Bound],
     notices: Iterable[str],
 ) -> RequestView:
-    """Return the view of the next request of an open session."""
+    """Return the view of the next request of an open session, with the texts that wait for it as it would show them."""
     engine, conversation = session.engine, session.conversation
+    count = engine.context.count
+    messages = (Message(Role.USER, text) for text in engine.control.waiting_texts())
     return RequestView(
         request,
         tuple(conversation.items),
@@ -221,12 +220,15 @@ def _view_of(
         conversation.last,
         drops,
         to_json_value(bounds),
-        engine.context.count,
+        count,
         None,
         last_told(conversation.memos, conversation.cursor),
         tuple(notices),
         conversation.memos,
-        waiting_items(engine),
+        tuple(
+            WindowItem(conversation.last + 1, ItemForm.FULL, message, tokens=count(message.content))
+            for message in messages
+        ),
     )
 
 
@@ -248,13 +250,6 @@ def first_view(session: Session) -> RequestView:
     return _view_of(session, request, None, drops, bounds, (*notices, *unread))
 
 
-def waiting_items(engine: Engine) -> tuple[WindowItem, ...]:
-    """Return the texts waiting for the person's next message as it would show them."""
-    number, count = engine.conversation.last + 1, engine.context.count
-    messages = (Message(Role.USER, text) for text in engine.control.waiting_texts())
-    return tuple(WindowItem(number, ItemForm.FULL, message, tokens=count(message.content)) for message in messages)
-
-
 def change_notice(before: Epoch, after: Epoch) -> str:
     """Return the notice for a request under a new epoch."""
     if before.model != after.model:
@@ -263,14 +258,6 @@ def change_notice(before: Epoch, after: Epoch) -> str:
     if before.effort == after.effort:
         return "a reload rewrites the window; this is the request after it"
     return f"switching the effort rewrites the window; this is the request with effort {after.effort!r}"
-
-
-def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> SectionRows:
-    """Return the event sections sent with `row`: those of the plans of entries that no earlier row contains."""
-    before = max(
-        (request_row.manifest.last for request_row in rows if request_row.manifest.step < row.manifest.step), default=0
-    )
-    return _merge_plans([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
 
 
 def last_told(memos: Memos, last: int) -> SectionRows:

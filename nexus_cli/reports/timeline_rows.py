@@ -397,7 +397,8 @@ class SessionRecord:
             case SessionAct(act=act) as event if act not in (*_REWRITES, _FAILED):
                 facts = dict(event.facts)
                 if act == "resumed":
-                    facts["signals"] = self._name_signals(facts)
+                    signals = self._ledger.runs.signals(int(facts["run"].removeprefix("run-")), is_taken=True)
+                    facts["signals"] = [signal.kind for signal in signals if signal.key in facts["signals"]]
                 if event.text == "/continue" and self._is_cut_off(past.after):
                     facts["cut_off"] = True
                 why = ", ".join(facts.get("signals", ())) or event.why
@@ -412,11 +413,6 @@ class SessionRecord:
             case TurnEnd() as end if line := describe_event(end):
                 return make_row(past.at, "ended", NEXUS, one_line(line))
         return None
-
-    def _name_signals(self, facts: JsonObject) -> list[str]:
-        """Return the kinds of the events with which a run was resumed."""
-        signals = self._ledger.runs.signals(int(facts["run"].removeprefix("run-")), is_taken=True)
-        return [signal.kind for signal in signals if signal.key in facts["signals"]]
 
     def _worker_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each worker when it came into its state; its call of the tool `agent` is its start."""

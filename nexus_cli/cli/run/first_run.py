@@ -131,7 +131,14 @@ class FirstRun:
 
     def _model(self, models: Sequence[JsonObject]) -> str:
         self._say("Which model? Type a number or any model name. Prices are in $ per million tokens.")
-        self._put_table(_list_models(models[:MOST_MODELS]))
+        columns = {
+            "": "place",
+            "model": lambda model: cut_line(sanitize(model["name"]), 60),
+            **FIGURES,
+            "source": lambda model: sanitize(", ".join(model["because"])),
+        }
+        rows = [{**model, "place": str(place)} for place, model in enumerate(models[:MOST_MODELS], 1)]
+        self._put_table(Table(columns, rows))
         if len(models) > MOST_MODELS:
             self._put(Paragraph(f"and {len(models) - MOST_MODELS} more: `nexus model list`", "  "))
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
@@ -208,16 +215,6 @@ class FirstRun:
 
     def _put_table(self, table: Table) -> None:
         self._put(*(Drawn(f"  {line}") for line in table.lines(self._width - 2)))
-
-
-def _list_models(models: Sequence[JsonObject]) -> Table:
-    columns = {
-        "": "place",
-        "model": lambda model: cut_line(sanitize(model["name"]), 60),
-        **FIGURES,
-        "source": lambda model: sanitize(", ".join(model["because"])),
-    }
-    return Table(columns, [{**model, "place": str(place)} for place, model in enumerate(models, 1)])
 
 
 def _numbered(text: str, items: Sequence[str]) -> str:

@@ -238,27 +238,17 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
     """Return at most `most` rows, cut to `columns`, with the selected one, and the number of those left out."""
     room = most - 1 if len(completions) > most > 1 else most
     start = max(0, min((selected or 0) - room + 1, len(completions) - room))
-    fragments = _entry_rows(completions, selected, columns, range(start, min(len(completions), start + room)))
-    if len(completions) > most > 1:
-        below = len(completions) - start - room
-        remark = f"{below:,} more" if below else f"{start:,} above"
-        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {remark}", max(1, columns - 1))))
-    return fragments
-
-
-def _entry_rows(
-    completions: list[Completion], selected: int | None, columns: int, numbers: range
-) -> StyleAndTextTuples:
+    numbers = range(start, min(len(completions), start + room))
     widest = max((cells(completions[number].display_text) for number in numbers), default=0)
     explained = any(completion.display_meta_text for completion in completions)
-    room = max(1, columns - 3)
-    name_width = min(widest, max(min(_LEAST_NAME, room), int(room * _NAME)) if explained else room)
+    most_cells = max(1, columns - 3)
+    name_width = min(widest, max(min(_LEAST_NAME, most_cells), int(most_cells * _NAME)) if explained else most_cells)
     fragments: StyleAndTextTuples = []
     for number in numbers:
         shown_completion, current = completions[number], number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
         name = cut_start(shown_completion.display_text, name_width, "…")
-        space = room - name_width - 2
+        space = most_cells - name_width - 2
         explanation = _begin(shown_completion.display_meta_text, space) if explained and space > 8 else ""
         if current:
             fragments.append(("[SetCursorPosition]", ""))
@@ -266,7 +256,12 @@ def _entry_rows(
         if explanation:
             fragments.append(("class:input.menu.meta", " " * (name_width - cells(name) + 2) + explanation))
         fragments.append(("", "\n"))
-    return fragments[:-1]
+    del fragments[-1:]
+    if len(completions) > most > 1:
+        below = len(completions) - start - room
+        remark = f"{below:,} more" if below else f"{start:,} above"
+        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {remark}", max(1, columns - 1))))
+    return fragments
 
 
 def _begin(text: str, columns: int) -> str:

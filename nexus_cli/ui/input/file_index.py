@@ -50,7 +50,9 @@ class NameIndex:
         beginning of the last part, then in it, then in the whole name, then scattered letters. Shorter names win ties.
         """
         query = query.lower()
-        low, base, scattered = self._lower, self._base, _scattered(query)
+        low, base = self._lower, self._base
+        # The letters of `query` in this order, in time linear in the length of a name.
+        scattered = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query)).match
         matches = [i for i, name in enumerate(low) if scattered(name)]
         ranks = (
             (i for i in matches if base[i].startswith(query)),
@@ -65,11 +67,6 @@ class NameIndex:
             if len(chosen) >= most:
                 break
         return [self.names[i] for i in chosen]
-
-
-def _scattered(query: str) -> Callable[[str], object]:
-    """Return a test for names that have the letters of `query` in this order, in time linear in their length."""
-    return re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query)).match
 
 
 class FileIndex:
