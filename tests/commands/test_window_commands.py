@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from commands.conftest import FakeContext, answering
 from ledger.conftest import fail_writes
 from session.played import MODEL, Played, the_ledger
+from worktrees.repository import git
 
 from nexus_cli.commands import model
 from nexus_cli.commands.forms import find_form
@@ -420,11 +419,6 @@ def test_copy_takes_the_answer_or_a_block_of_it(context: FakeContext) -> None:
     context.last_answer = "nothing but prose"
     with pytest.raises(NexusError, match="no fenced code block"):
         context.run("copy 1")
-
-
-def git(folder: Path, *arguments: str) -> None:
-    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, env={**os.environ, **who})
 
 
 @pytest.mark.matrix

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
 from search import sample
+from worktrees.repository import git
 
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.forms import find_form
@@ -181,10 +181,6 @@ def test_init_starts_a_turn_with_the_instructions_for_nexus_md(context: FakeCont
     context.run("init").run("init in German")
     assert all("NEXUS.md" in text and "{" not in text for text in context.started)
     assert context.started[1].endswith("\nin German")
-
-
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=folder, check=True)
 
 
 @pytest.mark.matrix

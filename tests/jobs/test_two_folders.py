@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from programs import need
+from project_files import write_files
 from search import sample
 from server.received import tool_results
 
@@ -33,9 +34,7 @@ APP = {
 
 
 def repository(folder: Path, files: dict[str, str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name).write_text(text)
+    write_files(folder, files)
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     return folder
 

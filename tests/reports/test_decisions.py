@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from session.played import MODEL, Played, say, the_ledger
+from workers.crew import Person
 
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
@@ -33,16 +34,6 @@ deny = [
     "read_file(secrets/**)",
 ]
 """
-
-
-class Person:
-    """Answers as `answer` says."""
-
-    def __init__(self, answer: Callable[[Question], Answer]) -> None:
-        self.answer = answer
-
-    async def ask(self, question: Question) -> Answer:
-        return self.answer(question)
 
 
 def run(command: str) -> tuple[str, dict[str, Any]]:

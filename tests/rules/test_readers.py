@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from project_files import write_files
 from rules.rows import TOOLS, decide, read_rows
 from search import sample
 
@@ -27,9 +28,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_project(folder: Path) -> Path:
     """Return a repository with the files that the rows name."""
-    for name in FILES:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("def main():\nfoo,1\n")
+    write_files(folder, dict.fromkeys(FILES, "def main():\nfoo,1\n"))
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     subprocess.run(["git", "-C", str(folder), "add", "-A"], check=True)
     return folder

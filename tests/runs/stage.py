@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import stream_answer
+from session.played import run_turns, stream_answer
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, Settings
@@ -80,14 +80,7 @@ def opened(provider: Any, folder: Path, session: str = "", **more: Any) -> Sessi
 
 def say(session: Session, *words: str) -> Outcome:
     """Turns of a session, which is closed then; how the last one ended."""
-
-    async def turns() -> list[Event]:
-        try:
-            return [event for said in words for event in [event async for event in session.run(said)]]
-        finally:
-            await session.aclose()
-
-    return [event.outcome for event in asyncio.run(turns()) if isinstance(event, TurnEnd)][-1]
+    return [event.outcome for event in run_turns(session, *words) if isinstance(event, TurnEnd)][-1]
 
 
 def show(run: Run, event: Event) -> None:

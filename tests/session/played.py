@@ -17,6 +17,7 @@ from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import approval
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
@@ -86,16 +87,21 @@ def opened(provider: Played, folder: Path, session: str = "", **options: Any) ->
     return open_session(asked, settings, approver=None, provider=provider)
 
 
-def say(session: Session, words: str) -> tuple[list[Event], Outcome]:
-    """One turn, and the session's end."""
+def run_turns(session: Session, *said: str | Trigger) -> list[Event]:
+    """Run these turns one after the other, close the session, and return the events of all."""
 
-    async def turn() -> list[Event]:
+    async def run() -> list[Event]:
         try:
-            return [event async for event in session.run(words)]
+            return [event for words in said for event in [event async for event in session.run(words)]]
         finally:
             await session.aclose()
 
-    events = asyncio.run(turn())
+    return asyncio.run(run())
+
+
+def say(session: Session, words: str) -> tuple[list[Event], Outcome]:
+    """One turn, and the session's end."""
+    events = run_turns(session, words)
     end = events[-1]
     assert isinstance(end, TurnEnd)
     return events, end.outcome

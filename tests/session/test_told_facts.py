@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from session.played import Played, opened, say
+from ui.kept_stream import KeptStream
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.event import ContextPlan, Event
@@ -34,18 +35,6 @@ def plans(events: Sequence[Event]) -> list[list[dict[str, Any]]]:
     return [list(event.plan["facts"]) for event in events if isinstance(event, ContextPlan)]
 
 
-class Written:
-    """A stream that keeps what it is given."""
-
-    terminal, colour, width = False, False, 100
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-
 def test_a_fact_stands_in_the_plan_of_the_request_that_tells_it(tmp_path: Path) -> None:
     keep(tmp_path, MemorySlot.PROJECT, "Deploys run (remembered by nobody) with fly deploy --now")
     keep(tmp_path, MemorySlot.USER, "Likes answers in short sentences")
@@ -63,7 +52,7 @@ def test_a_fact_stands_in_the_plan_of_the_request_that_tells_it(tmp_path: Path) 
     assert found["m1"] == ("project", "Deploys run (remembered by nobody) with fly deploy --now")
     assert found["m2"] == ("user", "Likes answers in short sentences")
     assert found["m3"][0] == "agent" and found["m3"][1].startswith("x" * 50) and second == []
-    loud, silent = Written(), Written()
+    loud, silent = KeptStream(width=100), KeptStream(width=100)
     shown = RichRenderer(loud.write, lambda: 100, Theme(colour=False), drawn=False, commands=False)
     for event in events:
         shown.feed(event)
@@ -78,7 +67,7 @@ def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_p
         return "done" if any(message["role"] == "tool" for message in request.messages) else calls
 
     events, _ = say(opened(Played(script), tmp_path), "look around")
-    silent = Written()
+    silent = KeptStream(width=100)
     for event in events:
         NoticeLines(silent).feed(event)
     assert silent.text == "nexus: m1 (agent): proposed; you can accept it: nexus memory accept m1\n"

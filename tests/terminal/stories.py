@@ -7,9 +7,14 @@ from typing import Any
 SHOP = 'PRICE = {"tea": 4}\n\n\ndef total(names):\n    return sum(PRICE[name] for name in names)\n'
 
 
+def tool_call(name: str, **arguments: Any) -> dict[str, Any]:
+    """A call of a step that may have several."""
+    return {"name": name, "arguments": arguments}
+
+
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     """A step with one call."""
-    return {"calls": [{"name": name, "arguments": arguments}]}
+    return {"calls": [tool_call(name, **arguments)]}
 
 
 def numbered(count: int) -> str:

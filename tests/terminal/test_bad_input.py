@@ -29,16 +29,6 @@ def test_text_that_looks_like_markup_stays_as_it_is(repl: Opens) -> None:
     assert made.times(MARKUP) >= 3, "\n".join(made.scrollback())
 
 
-def test_spaces_alone_are_nothing_to_say(repl: Opens) -> None:
-    made = repl()
-    made.send("   \r\r \t \r")
-    made.idle()
-    assert made.server.requests == []
-    made.send(ctrl("u"))
-    made.say("words")
-    assert sent(made).endswith("words")
-
-
 def test_nuls_and_broken_characters_do_no_harm(repl: Opens) -> None:
     made = repl()
     made.send(b"a\x00b")

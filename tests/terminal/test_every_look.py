@@ -18,7 +18,7 @@ from project_files import commit_all
 from search import sample
 from terminal.golden import SHORT_ID, check, styled
 from terminal.repl import RESTS, SETTINGS, Place, Repl
-from terminal.stories import SHOP
+from terminal.stories import SHOP, tool_call
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
 from nexus_cli.ui.render.theme import UNICODE
@@ -74,27 +74,23 @@ NO_TIMES = "from nexus_cli.ui.render import tool_line; tool_line._SLOW = 1000.0"
 HOLD = "until [ -e .git/go ]; do sleep 0.05; done; echo 2 failed"
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
-
 def story() -> list[Any]:
     """What the model does: a turn with every kind of call, an answer that breaks off, work that a worker does."""
     edit = {"old": "names):\n", "new": "names, share=0):\n"}
-    looks = [call("read_file", path="shop.py"), call("read_file", path="shop.py", limit=2)]
-    looks += [call("grep", pattern="tea"), call("glob", pattern="**/*.py")]
+    looks = [tool_call("read_file", path="shop.py"), tool_call("read_file", path="shop.py", limit=2)]
+    looks += [tool_call("grep", pattern="tea"), tool_call("glob", pattern="**/*.py")]
     asked = [
-        call("edit_file", path="shop.py", edits=[edit]),
-        call("bash", command=HOLD),
-        call("bash", command="sh -c 'exit 3'"),
+        tool_call("edit_file", path="shop.py", edits=[edit]),
+        tool_call("bash", command=HOLD),
+        tool_call("bash", command="sh -c 'exit 3'"),
     ]
     return [
         {"text": "I look at it first.", "calls": looks},
         {"calls": asked},
         "The **share** is an argument of the total now.\n\n- no tests\n\n```python\ntotal(1)\n```",
         *[{"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}}] * 2,
-        {"calls": [call("agent", task="Count the shelves\nand say what is on each")]},
-        {"calls": [call("bash", command=HOLD)]},
+        {"calls": [tool_call("agent", task="Count the shelves\nand say what is on each")]},
+        {"calls": [tool_call("bash", command=HOLD)]},
         "There are **two** shelves.\n\nOne has tea, one has milk.\nNothing else.",
         "Two shelves: tea, and milk.",
     ]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from search import sample
 from terminal.repl import Opens
+from terminal.stories import call
 from terminal.terminal import ctrl
 
 SERVES = "for n in $(seq 60); do echo request $n; sleep 0.5; done"
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
 
 
 @pytest.mark.parametrize("columns", sample([80, 40], 2))

@@ -291,31 +291,6 @@ def test_an_approval_is_given_in_the_space_with_one_key(
     made.wait_for(f"Ana (run-1): you said {answer}", back=True)
 
 
-def test_the_first_answer_closes_the_question_at_every_terminal(here: Place, ledger: Ledger, repl: Opens) -> None:
-    run = working(ledger)
-    husam, sarah = repl(at=here, arguments=OPEN), repl(at=here, arguments=(*OPEN, "--as", "Sarah"))
-    asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
-    ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
-    for one in (husam, sarah):
-        one.wait_for("Ana (run-1): Run this?")
-    husam.wait_quiet(1.6)
-    husam.send("in its own test please\r")
-    sarah.wait_for("Ana (run-1): Husam said no: in its own test please", back=True)
-    sarah.wait_for(lambda one: "Run this?" not in one.text and "Ana has your answer" in status_line(one))
-
-
-def test_a_question_that_somebody_else_answered_closes(here: Place, ledger: Ledger, repl: Opens) -> None:
-    run = working(ledger)
-    made = repl(at=here, arguments=OPEN)
-    asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
-    ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
-    made.wait_for("Ana (run-1): Run this?")
-    ledger.runs.cancel(run.key, AT)
-    made.wait_for(lambda one: "Run this?" not in one.text)
-    made.send("on we go\r")
-    made.wait_for("Husam: on we go")
-
-
 def test_the_status_line_names_only_those_whose_reply_is_missing(here: Place, ledger: Ledger, repl: Opens) -> None:
     run = working(ledger)
     space = ledger.spaces.find("Project Alpha")

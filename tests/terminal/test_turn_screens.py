@@ -8,7 +8,7 @@ import pytest
 from search import sample
 from terminal.golden import check, styled
 from terminal.repl import Opens
-from terminal.stories import SHOP
+from terminal.stories import SHOP, tool_call
 
 FILES = {
     "shop.py": SHOP,
@@ -31,20 +31,20 @@ total(["tea"], discount=0.5)
 """
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
-
 def story() -> list[Any]:
-    reads = [call("read_file", path=path) for path in FILES]
-    more = [call("grep", pattern="total"), call("glob", pattern="**/*.py"), call("read_file", path="shop.py", limit=2)]
+    reads = [tool_call("read_file", path=path) for path in FILES]
+    more = [
+        tool_call("grep", pattern="total"),
+        tool_call("glob", pattern="**/*.py"),
+        tool_call("read_file", path="shop.py", limit=2),
+    ]
     total = "sum(PRICE[name] for name in names)"
     edit = {"old": total, "new": f"{total} * 2"}
-    commands = [call("bash", command=line) for line in ("echo 1 failed | tail -1", "exit 3", "echo fine")]
+    commands = [tool_call("bash", command=line) for line in ("echo 1 failed | tail -1", "exit 3", "echo fine")]
     return [
         {"calls": [*reads, more[0]]},
         {"calls": more[1:]},
-        {"text": "Now the change.", "calls": [call("edit_file", path="shop.py", edits=[edit])]},
+        {"text": "Now the change.", "calls": [tool_call("edit_file", path="shop.py", edits=[edit])]},
         {"calls": commands},
         {"text": ANSWER},
     ]

@@ -11,6 +11,7 @@ import pytest
 from project_files import commit_all
 from search import sample
 from terminal.repl import Opens, Place, Repl
+from terminal.stories import tool_call
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
 from nexus_cli.commands.usage import cost_report
@@ -18,10 +19,6 @@ from nexus_cli.ledger import Ledger
 
 TASKS = ("TASK ONE: write one.txt", "TASK TWO: write two.txt")
 READY = ("one", "two")
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
 
 
 def task_of(body: dict[str, Any]) -> str:
@@ -46,14 +43,14 @@ def hands_over(here: Place, **more: Any) -> Callable[[dict[str, Any]], Any]:
     def step(body: dict[str, Any]) -> Any:
         task, count = task_of(body), calls_in(body)
         if not task:
-            asked = [call("agent", task=one, **more) for one in TASKS]
+            asked = [tool_call("agent", task=one, **more) for one in TASKS]
             if heard := re.findall(r"worker (w\d) has ended", str(body["messages"])):
                 return f"HEARD {' '.join(sorted(set(heard)))}"
             return {"text": "I hand this over.", "calls": asked} if not count else "Both tasks are done."
         name, other = READY if task == TASKS[0] else READY[::-1]
         steps = [
-            {"text": "WORKER WORDS", "calls": [call("bash", command=meets(here, name, other))]},
-            {"calls": [call("write_file", path=f"{name}.txt", content=f"made by {name}\n")]},
+            {"text": "WORKER WORDS", "calls": [tool_call("bash", command=meets(here, name, other))]},
+            {"calls": [tool_call("write_file", path=f"{name}.txt", content=f"made by {name}\n")]},
         ]
         return steps[count] if count < len(steps) else f"The file {name}.txt is there."
 
@@ -172,8 +169,8 @@ def test_a_review_of_a_worker_that_was_killed_in_a_command_shows_its_work(
 ) -> None:
     def step(body: dict[str, Any]) -> Any:
         if task_of(body):
-            return {"calls": [call("bash", command="echo half > one.txt; sleep 300")]}
-        return "All is told." if calls_in(body) else {"calls": [call("agent", task=TASKS[0], worktree=True)]}
+            return {"calls": [tool_call("bash", command="echo half > one.txt; sleep 300")]}
+        return "All is told." if calls_in(body) else {"calls": [tool_call("agent", task=TASKS[0], worktree=True)]}
 
     here = places(step)
     commit(here)

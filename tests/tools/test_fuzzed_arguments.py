@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from search import sample
-from session.played import MODEL
+from session.played import MODEL, run_turns
 from tools.documents import make_notebook, make_pdf
 
 from nexus_cli.config.paths import places
@@ -185,14 +184,8 @@ def run_calls(folder: Path, calls: Sequence[tuple[str, str]]) -> tuple[list[Even
     )
     session = open_session(options, ours, approver=None, provider=sender, services=(*SERVICES, merger))
 
-    async def turn() -> list[Event]:
-        try:
-            return [event async for event in session.run(WORDS)]
-        finally:
-            await session.aclose()
-
     names = {tool.name for tool in session.tools()}
-    return asyncio.run(turn()), names
+    return run_turns(session, WORDS), names
 
 
 @pytest.mark.matrix

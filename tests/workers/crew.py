@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from session.played import MODEL, Answer, stream_answer
+from session.played import MODEL, Answer, run_turns, stream_answer
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import approval
@@ -104,14 +103,7 @@ def crewed(
 
 def run(session: Session, *said: str) -> tuple[list[Event], Outcome]:
     """Turns one after the other, and the session's end; the events of all, the outcome of the last."""
-
-    async def turns() -> list[Event]:
-        try:
-            return [event for words in said for event in [event async for event in session.run(words)]]
-        finally:
-            await session.aclose()
-
-    events = asyncio.run(turns())
+    events = run_turns(session, *said)
     ends = [event.outcome for event in events if isinstance(event, TurnEnd)]
     return events, ends[-1]
 

@@ -13,8 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from project_files import write_files
 from search import sample
 from session.played import Played, opened, say, the_ledger
+from worktrees.repository import git
 
 from nexus_cli.config.paths import places
 from nexus_cli.conversation.compaction.work_log import MOST_FILES
@@ -39,10 +41,9 @@ FILES = {"kept.txt": "a\n", "gone.txt": "b\n", "edited.txt": "old\n", ".gitignor
 
 
 def repository(folder: Path) -> Path:
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
-    subprocess.run(["git", "-C", str(folder), "add", "-A"], check=True)
+    git(folder, "init", "-q")
+    write_files(folder, FILES)
+    git(folder, "add", "-A")
     return folder
 
 

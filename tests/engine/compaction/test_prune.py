@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import on
-from session.played import the_ledger
+from session.played import run_turns, the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
 from nexus_cli.commands.cache import cache_report
@@ -70,14 +70,7 @@ def reading(rounds: int, clock: Clock | None = None) -> Remembering:
 
 def live(provider: Remembering, folder: Path, *said: str, settings: Settings = SMALL, again: str = "") -> Any:
     session = opened(provider, folder, again, settings=settings)
-
-    async def turns() -> list[Event]:
-        try:
-            return await lived(session, *said)
-        finally:
-            await session.aclose()
-
-    return session, asyncio.run(turns())
+    return session, run_turns(session, *said)
 
 
 def batches(events: list[Event]) -> list[Notice]:

@@ -13,7 +13,7 @@ import pytest
 from epochs import make_header as EpochHeader
 from ledger.conftest import on
 from search import sample
-from session.played import the_ledger
+from session.played import run_turns, the_ledger
 from session.prefix_cache import (
     MODEL,
     OTHER,
@@ -63,9 +63,9 @@ def every(session: str) -> Mapping[str, Any]:
 def test_an_unchanged_session_is_blamed_for_nothing(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
-    events = asyncio.run(_closing(session, FIRST, "go on", "and on"))
+    events = run_turns(session, FIRST, "go on", "and on")
     provider.clock.forward(minutes=4)
-    events += asyncio.run(_closing(opened(provider, tmp_path, session.id), "more, in another process"))
+    events += run_turns(opened(provider, tmp_path, session.id), "more, in another process")
     told_of = results(events)
     assert len(told_of) == 16 and not any(one.missed or one.why for one in told_of)
     assert [one.expected for one in told_of] == expectations(events)
@@ -73,13 +73,6 @@ def test_an_unchanged_session_is_blamed_for_nothing(tmp_path: Path) -> None:
     total = every(session.id)["total"]
     assert (total["misses"], total["ours"], total["not_ours"]) == (0, 0, 0) and total["hit"] > 0.8
     assert told(session.id)["cause"] == "hit" and told(session.id)["difference"] is None
-
-
-async def _closing(session: Session, *said: str) -> list[Event]:
-    try:
-        return await lived(session, *said)
-    finally:
-        await session.aclose()
 
 
 def by_section(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -168,8 +161,8 @@ def test_one_change_at_a_time_is_named_as_the_cause(
 def test_another_model_is_named_as_the_cause_also_by_another_process(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
-    asyncio.run(_closing(session, FIRST))
-    events = asyncio.run(_closing(opened(provider, tmp_path, session.id, OTHER), "go on"))
+    run_turns(session, FIRST)
+    events = run_turns(opened(provider, tmp_path, session.id, OTHER), "go on")
     first, *rest = results(events)
     assert first.expected == first.read == 0 and f"from {MODEL} to {OTHER}" in first.why
     assert not any(one.missed for one in rest)
@@ -289,7 +282,7 @@ async def test_a_clock_that_jumps_blames_nobody_wrongly(jump: dict[str, float], 
 def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
-    asyncio.run(_closing(session, FIRST, "go on"))
+    run_turns(session, FIRST, "go on")
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
         epoch = on(ledger, lane).current_epoch()
@@ -308,7 +301,7 @@ def test_a_provider_that_never_told_of_a_cache_is_blamed_for_nothing(tmp_path: P
     provider = working(listing)
     provider.forgets = lambda number: True
     session = opened(provider, tmp_path)
-    events = asyncio.run(_closing(session, FIRST, "go on"))
+    events = run_turns(session, FIRST, "go on")
     assert not any(one.missed or one.why for one in results(events))
     assert every(session.id)["total"]["misses"] == 0 and told(session.id)["cause"] == "none"
 
@@ -325,7 +318,7 @@ def test_a_request_without_figures_is_no_miss_and_no_measure(tmp_path: Path) -> 
                 yield delta
 
     provider.stream = stream  # type: ignore[method-assign]
-    events = asyncio.run(_closing(session, FIRST, "go on"))
+    events = run_turns(session, FIRST, "go on")
     assert not any(one.missed or one.why for one in results(events))
     rows = every(session.id)["requests"]
     assert [row["cause"] for row in rows[1:6]] == ["hit", "unreported", "unreported", "hit", "hit"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from session.played import MODEL, Played
+from session.played import MODEL, Played, run_turns
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -52,14 +52,7 @@ def open_at(folder: Path, provider: Played, window: int = 0, session: str = "") 
 
 def talk(session: Session, *said: str) -> tuple[list[Event], list[Outcome]]:
     """These turns, and the session's end."""
-
-    async def live() -> list[Event]:
-        try:
-            return [one for words in said for one in [event async for event in session.run(words)]]
-        finally:
-            await session.aclose()
-
-    events = asyncio.run(live())
+    events = run_turns(session, *said)
     return events, [one.outcome for one in events if isinstance(one, TurnEnd)]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, context_report, opened, the_ledger
+from session.played import MODEL, Played, context_report, opened, run_turns, the_ledger
 
 from nexus_cli.commands.model import model_report
 from nexus_cli.config.settings import Settings
@@ -58,13 +58,7 @@ def lived(
     asked = Options(folder, model, resume=again, allow="all")
     session = open_session(asked, settings, approver=None, provider=provider)
 
-    async def live() -> list[Event]:
-        try:
-            return [one for words in said async for one in session.run(words)]
-        finally:
-            await session.aclose()
-
-    events = asyncio.run(live())
+    events = run_turns(session, *said)
     return session.id, events, [one.outcome for one in events if isinstance(one, TurnEnd)]
 
 

@@ -21,6 +21,7 @@ from cli.conftest import ENGINE, RUN_ENGINE
 from program.terminal_run import TerminalRun
 from search import sample
 from terminal.emulator import Emulator
+from ui.kept_stream import KeptStream
 from ui.keyboard import Keys
 from ui.put_clock import run_at_once
 
@@ -338,18 +339,6 @@ def test_an_unclear_answer_asks_again_five_times_and_is_no_yes() -> None:
     assert "An empty line is not an answer. Please answer y, s or n" in source.asked[1][0]
 
 
-class Kept:
-    """A stream that keeps what is written."""
-
-    terminal, width = True, 80
-
-    def __init__(self, colour: bool = False) -> None:
-        self.text, self.colour = "", colour
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-
 def test_what_is_said_of_an_unclear_answer_fits_the_terminal() -> None:
     source = Lines("", None)
     source.width = 40
@@ -397,7 +386,7 @@ ECHOED = ["w", "x", "\x7f", "ait\r"]
 
 async def ask_keyed(keys: tuple[str, ...], colour: bool) -> Keyed:
     """Ask a question in a terminal of its own, and type `keys` one after the other."""
-    typist, kept, called = Keys(), Kept(colour), list[str]()
+    typist, kept, called = Keys(), KeptStream(True, colour), list[str]()
     before = termios.tcgetattr(typist.slave)
     try:
         questions = TerminalQuestions(
@@ -470,7 +459,7 @@ def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer() ->
 async def _ask_line(hidden: bool) -> tuple[str | None, bytes, bool]:
     """Ask for a line in a terminal, type two at once, and return the answer, what is left, and if Enter was a newline
     meanwhile."""
-    typist, kept = Keys(), Kept(True)
+    typist, kept = Keys(), KeptStream(True, True)
     try:
         question = AskedQuestion("Key: ", words="", is_hidden=hidden)
         asking = asyncio.ensure_future(TerminalQuestions(kept, typist.slave).question(question))
@@ -492,7 +481,7 @@ def test_what_follows_a_line_that_was_asked_for_is_left_to_the_next_reader(hidde
 
 @pytest.mark.matrix
 async def test_a_line_that_is_asked_for_is_shown_again_after_ctrl_z_and_fg() -> None:
-    typist, kept = Keys(), Kept(True)
+    typist, kept = Keys(), KeptStream(True, True)
     try:
         question = AskedQuestion("Name: ", words="")
         asking = asyncio.ensure_future(TerminalQuestions(kept, typist.slave).question(question))

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import get_args
 
+from ui.kept_stream import KeptStream
+
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Defer, Deny, PersonQuestion, Question
 from nexus_cli.core.entry import Cause, Drop
@@ -69,20 +71,6 @@ EVENTS: tuple[e.Event, ...] = (
 )
 
 
-class Kept:
-    """A stream that keeps what it is given."""
-
-    terminal = False
-    colour = False
-    width = 80
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-
 def test_every_line_is_the_event_again() -> None:
     numbers = EventNumbers()
     for event in EVENTS:
@@ -96,7 +84,7 @@ def test_every_line_is_the_event_again() -> None:
 
 def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
-    stream, remarks = Kept(), Kept()
+    stream, remarks = KeptStream(), KeptStream()
     renderer = JsonLinesRenderer(stream, lambda: datetime(2026, 1, 2, tzinfo=UTC))
     progress = TurnProgress(remarks, remarks, Theme(colour=False), verbose=True)
     told = NoticeLines(progress.notices, alone=False)
@@ -129,7 +117,7 @@ def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> No
 
 
 def test_quiet_tells_only_errors_and_refusals() -> None:
-    stream = Kept()
+    stream = KeptStream()
     remarks = NoticeLines(stream, quiet=True)
     for event in EVENTS:
         remarks.feed(event)
@@ -140,7 +128,7 @@ def test_quiet_tells_only_errors_and_refusals() -> None:
 
 
 def test_a_log_names_the_long_waits_and_once_that_a_dead_provider_is_tried_again() -> None:
-    stream = Kept()
+    stream = KeptStream()
     remarks = NoticeLines(stream)
     for attempt, seconds in ((1, 2.0), (1, 45.0), (2, 1.0), (3, 2.0)):
         remarks.feed(e.Retry(attempt, seconds, "rate limited"))
@@ -148,7 +136,7 @@ def test_a_log_names_the_long_waits_and_once_that_a_dead_provider_is_tried_again
 
 
 def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None:
-    stream = Kept()
+    stream = KeptStream()
     drop = Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)
     JsonLinesRenderer(stream).feed(e.ContextDrop(drop))
     line = json.loads(stream.text)
@@ -164,7 +152,7 @@ def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None
 
 
 def test_a_number_that_json_does_not_have_is_null() -> None:
-    stream = Kept()
+    stream = KeptStream()
     call = ToolCall("c1", "bash", {"timeout": float("inf"), "rest": [float("nan"), 1.5]})
     JsonLinesRenderer(stream).feed(e.ToolCallEvent(call, ""))
     line = json.loads(stream.text, parse_constant=lambda name: 1 / 0)
@@ -172,7 +160,7 @@ def test_a_number_that_json_does_not_have_is_null() -> None:
 
 
 def refused(*levels: str) -> str:
-    kept = Kept()
+    kept = KeptStream()
     why = "not for this run."
     calls = [{"tool": "bash", "subject": f"c{n}", "why": why, "level": at} for n, at in enumerate(levels)]
     outcome = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5, denied=tuple(calls))

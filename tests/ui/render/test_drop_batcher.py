@@ -7,27 +7,13 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from ui.kept_stream import KeptStream
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
-
-
-class Kept:
-    """A stream that keeps what it is given."""
-
-    terminal = False
-    colour = False
-    width = 200
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> None:
-        """Keep it."""
-        self.text += text
 
 
 def section(number: int) -> e.ContextDrop:
@@ -38,7 +24,7 @@ MESSAGES = e.ContextDrop(Drop("d9", "messages 1 to 18 of the conversation", 4868
 
 
 def said(*events: e.Event) -> list[str]:
-    stream = Kept()
+    stream = KeptStream(width=200)
     remarks = NoticeLines(stream)
     for event in events:
         remarks.feed(event)
@@ -93,7 +79,7 @@ def test_one_or_two_parts_are_told_one_by_one() -> None:
 
 @pytest.mark.parametrize("way", ["print_notice", "print_error", "print_next_step"])
 def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
-    stream = Kept()
+    stream = KeptStream(width=200)
     remarks = NoticeLines(stream)
     remarks.feed(part(1))
     getattr(remarks, way)("over")
@@ -114,7 +100,7 @@ class Session:
 
 
 def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept() -> None:
-    stream, session = Kept(), Session()
+    stream, session = KeptStream(width=200), Session()
     remarks = NoticeLines(stream)
     remarks.session = cast(Any, session)
     named, lost = "--session J284QH`", "kept only until this run ends"
@@ -129,7 +115,7 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
 
 
 def test_quiet_tells_of_no_part() -> None:
-    stream = Kept()
+    stream = KeptStream(width=200)
     remarks = NoticeLines(stream, quiet=True)
     for event in (part(1), part(2), part(3), e.StepStart(1)):
         remarks.feed(event)

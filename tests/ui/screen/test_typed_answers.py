@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search import sample
+from ui.kept_stream import KeptStream
 from ui.keyboard import Keys
 from ui.put_clock import run_at_once
 from ui.screen.screen_driver import PlainController, make_box
@@ -128,21 +129,11 @@ async def line_by_line(folder: Path) -> AsyncIterator[Keyboard]:
         os.close(out)
 
 
-class Kept:
-    terminal, width = True, 80
-
-    def __init__(self, colour: bool) -> None:
-        self.text, self.colour = "", colour
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-
 @asynccontextmanager
 async def single_keys(folder: Path, colour: bool = True) -> AsyncIterator[Keyboard]:
     """`nexus ask` in a terminal."""
     keys = Keys()
-    yield Keyboard(TerminalQuestions(Kept(colour), keys.slave), keys)
+    yield Keyboard(TerminalQuestions(KeptStream(True, colour), keys.slave), keys)
     keys.close()
 
 
