@@ -230,16 +230,20 @@ async def test_the_end_of_a_job_after_the_last_turn_is_told_when_the_session_is_
 
 
 @pytest.mark.matrix
-async def test_the_end_of_a_job_that_an_earlier_version_has_kept_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_beside", [False, True])
+async def test_the_end_of_a_job_that_an_earlier_version_has_kept_is_told_once(is_beside: bool, tmp_path: Path) -> None:
+    line = "job j1 (make) ended; last lines: broken"
     async with opened(tmp_path, "begun") as (session, _):
         await turn(session, "begin")
         value = {"session": session.id, "id": "j1", "command": "make", "state": "ended", "status": 2, "seconds": 3.0}
-        session.engine.conversation.memo(JOB, {**value, "untold": "job j1 (make) ended; last lines: broken"})
+        if is_beside:
+            session.engine.conversation.memo(NOTICE, {"about": "j1", "lines": [line]})
+        session.engine.conversation.memo(JOB, value if is_beside else {**value, "untold": line})
         name = session.id
     for _ in range(2):
         async with opened(tmp_path, again=name) as (session, provider):
             await turn(session, "go on")
-        assert str(provider.seen[-1]).count("job j1 (make) ended; last lines: broken") == 1
+        assert str(provider.seen[-1]).count(line) == 1
 
 
 @pytest.mark.matrix
