@@ -61,15 +61,15 @@ def parse_body(text: str) -> JsonObject:
 
 
 def find_error(body: object) -> JsonObject:
-    """Return the innermost `error` object of a body, or the body itself; {} when there is none."""
+    """Return the innermost `error` object of a body, or the body itself, a text as its message; {} if there is none."""
     if isinstance(body, list):
         body = body[0] if body else {}
+    if isinstance(body, str):
+        return {"message": body}
     if not isinstance(body, Mapping):
         return {}
     inner = body.get("error")
-    if isinstance(inner, str):
-        return {"message": inner}
-    return inner if isinstance(inner, Mapping) else body
+    return find_error(inner) if isinstance(inner, str | Mapping) else body
 
 
 def _read_page(text: str) -> str:

@@ -1,8 +1,8 @@
 """Classify what litellm, the SDKs under it or the network raise into the kinds of `core.errors`, with a hint.
 
-In this order: the network, then the first of `RULES` that fits the words of the body and the status. Class names decide
-only if nothing else does, since one status comes in several classes. An overflow also has the two numbers that the
-provider names, so that the session can correct its own count.
+In this order: a setting that no library accepts, the network, then the first of `RULES` that fits the words of the body
+and the status. Class names decide only if nothing else does, since one status comes in several classes. An overflow
+also has the two numbers that the provider names, so that the session can correct its own count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
+from nexus_cli.core.certificates import FILE_VARIABLES, describe_certificate_error, find_certificate_error
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.errors import ProviderError, iterate_causes
 from nexus_cli.core.proxy import ProxyError, find_proxy
@@ -88,11 +88,23 @@ NO_KEY = (
 )
 """What providers say, and litellm of Bedrock."""
 RULES = (
-    # Ollama, OpenRouter and vLLM: the model, or its server as it was started, takes no tools.
+    FailureRule(
+        "config",
+        False,
+        words="Invalid port: '|Unknown scheme for proxy URL",
+        hint="Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY (IPv6 addresses without brackets)",
+    ),
+    FailureRule(
+        "config",
+        False,
+        words="no certificate or crl found",
+        hint=f"{', '.join(FILE_VARIABLES)}: the first that is set must name a file of PEM certificates",
+    ),
+    # Ollama, OpenRouter, vLLM and llama.cpp: the model, or its server as it was started, takes no tools.
     FailureRule(
         "usage",
         False,
-        words="not support tool|support tool use|enable-auto-tool-choice",
+        words="not support tool|support tool use|enable-auto-tool-choice|requires --jinja",
         hint="Choose another model, or start with --no-tools",
     ),
     FailureRule("overflow", False, (413,)),
@@ -359,6 +371,8 @@ def _network_line(error: BaseException, to: str, name: str) -> str:
         return f"the host name{' ' + name if name else ''} {UNKNOWN_NAME}"
     if kinds & LOST:
         return f"the connection{to} was lost"
+    if re.search("wrong.version.number|record.layer.failure", text, re.I):
+        return f"the connection{to} failed: the server does not use TLS; http:// instead of https:// reaches it"
     return format_error_line(str(error)) or f"the connection{to} failed"
 
 
@@ -375,7 +389,7 @@ def to_provider_error(
     if missing := _describe_missing(error, f.links, model):
         return missing
     rule = next(rule for rule in RULES if rule.fits(f))
-    if f.network is not None or f.status == PROXY_LOGIN:
+    if (f.network is not None or f.status == PROXY_LOGIN) and rule.kind != "config":
         rule = OF_NETWORK
     why, transient, hint = f.line, rule.transient, rule.hint or _hint_for(rule.kind, model, f.status, f.wait)
     if rule is OF_NETWORK:

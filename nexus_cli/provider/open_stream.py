@@ -11,11 +11,12 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Sending
+from nexus_cli.provider.error_text import parse_body
 from nexus_cli.provider.message_lines import empty_body
 from nexus_cli.provider.stall import note_wait
 
@@ -41,6 +42,18 @@ async def note_response(response: Any) -> None:
     """Record the response for the stream that is being opened, as a hook of the HTTP client."""
     if (stream := _opening.get()) is not None:
         stream.responses.append(response)
+
+
+def _refuse_whole_answer(body: str) -> NoReturn:
+    """Raise the error that a server sent as JSON with status 200; or one that is not tried again, as it may be paid."""
+    if parse_body(body).get("error"):
+        raise ValueError(body)
+    raise ProviderError("provider", "the server sent one JSON object instead of a stream", "Turn on streaming there")
+
+
+def _type_of(response: Any) -> str:
+    """Return the content type of a response, "" if it names none."""
+    return str((getattr(response, "headers", None) or {}).get("content-type", ""))
 
 
 class OpenStream:
@@ -75,9 +88,11 @@ class OpenStream:
         source: Any = self._wrapper if self._plain else inner
         if not hasattr(source, "__aiter__"):
             raise ProviderError("provider", "the model's answer is not a stream")
-        response = getattr(inner, "response", None)
+        response: Any = getattr(inner, "response", None)
         if hasattr(response, "aclose"):
             self.responses.append(response)
+            if "application/json" in _type_of(response) and "content-length" in response.headers:
+                _refuse_whole_answer((await response.aread()).decode(errors="replace"))
             self._keep(response)
         self.chunks = source.__aiter__()
 
@@ -96,8 +111,7 @@ class OpenStream:
     @property
     def is_web_page(self) -> bool:
         """True if a web page came instead of a stream."""
-        headers = (getattr(response, "headers", None) or {} for response in self.responses)
-        return any("text/html" in header.get("content-type", "") for header in headers)
+        return any("text/html" in _type_of(response) for response in self.responses)
 
     @property
     def body_sha256(self) -> str:

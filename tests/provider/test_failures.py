@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -120,6 +121,10 @@ def test_failures_are_sorted_by_body_and_status(error: Said, kind: str, transien
         (TimeoutError("timed out"), "the connection timed out"),
         (socket.gaierror(-2, "Name or service not known"), "the host name was not found"),
         (OSError(113, "No route to host"), "[Errno 113] No route to host"),
+        (
+            ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"),
+            "the connection failed: the server does not use TLS; http:// instead of https:// reaches it",
+        ),
     ],
 )
 def test_a_network_error_is_found_behind_the_500_that_litellm_makes_of_it(cause: OSError, why: str) -> None:
@@ -127,6 +132,19 @@ def test_a_network_error_is_found_behind_the_500_that_litellm_makes_of_it(cause:
     outer.__cause__ = cause
     found = to_provider_error(outer, model="anthropic/x")
     assert (found.kind, found.why, found.transient) == ("network", why, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "variable"),
+    [
+        (httpx.InvalidURL("Invalid port: ':1]'"), "NO_PROXY"),
+        (ValueError("Unknown scheme for proxy URL URL('%20http://proxy:1')"), "HTTP_PROXY"),
+        (ssl.SSLError(136, "[X509: NO_CERTIFICATE_OR_CRL_FOUND] no certificate or crl found"), "SSL_CERT_FILE"),
+    ],
+)
+def test_a_setting_of_the_network_that_no_library_accepts_is_named_at_once(error: Exception, variable: str) -> None:
+    found = to_provider_error(error, model="openai/x")
+    assert (found.kind, found.transient) == ("config", False) and variable in found.hint
 
 
 @pytest.mark.parametrize(
@@ -321,6 +339,7 @@ def test_of_a_web_page_in_place_of_an_answer_its_heading_is_shown(page: str, sho
         (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
         (404, "No endpoints found that support tool use. To learn more, visit the documentation"),
         (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (500, "tools param requires --jinja flag"),
     ],
 )
 def test_a_model_without_tools_is_told_from_a_failure_that_may_pass(status: int, words: str) -> None:

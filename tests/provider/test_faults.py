@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -39,6 +42,31 @@ def test_each_status_has_its_kind(form: str, status: int, model_server: Scripted
     assert not heard.error.started
     assert "sk-test" not in heard.error.line and "\n" not in heard.error.line
     assert len(model_server.requests) == 1, "litellm or the SDK tried again by itself"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "why"),
+    [
+        ({"message": "The queue is full.", "code": 503}, "overloaded", "The queue is full."),
+        ("no credit for team x", "provider", "no credit for team x"),
+        (None, "provider", "the server sent one JSON object instead of a stream"),
+    ],
+)
+def test_a_json_object_in_place_of_a_stream_is_named_by_its_error(error: object, kind: str, why: str) -> None:
+    body = json.dumps({"error": error, "choices": []}).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as threads:
+
+        def answer() -> None:
+            connection = listening.accept()[0]
+            with connection:
+                connection.recv(65536)
+                connection.sendall(head + body)
+
+        threads.submit(answer)
+        backend = LitellmBackend(api_base=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", api_key="sk-test")
+        heard = asyncio.run(hear(backend, request(MODELS["chat"])))
+    assert heard.error is not None and (heard.error.kind, heard.error.why) == (kind, why)
 
 
 def test_a_long_wait_that_the_provider_asks_for_is_named(model_server: ScriptedServer) -> None:
