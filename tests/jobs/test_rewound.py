@@ -1,7 +1,6 @@
 """The job: "no, not like this": five turns, then back to before the second one, with files and conversation, and on.
 
-The person works in a wide and in a narrow terminal, presses Ctrl+C in the middle, and loses the machine
-in the middle of it.
+The person works in a wide and in a narrow terminal, and loses the machine in the middle of it.
 """
 
 from __future__ import annotations
@@ -33,17 +32,6 @@ TURNS = {
     "five: tidy up": (("bash", {"command": "rm -f .env plan.md; echo 20 > price.py; mkdir out; echo x > out/x"}),),
     "two: keep the price": (("write_file", {"path": "note.md", "content": "kept\n"}),),
 }
-SLOW = """
-import time
-from nexus_cli.undo import undo_files
-_restore = undo_files.restore_files
-def slow(*arguments, **more):
-    report = _restore(*arguments, **more)
-    time.sleep(2)
-    return report
-undo_files.restore_files = slow
-"""
-"""Run in the program first: an undo of a turn takes two seconds more."""
 DIES = """
 import os, signal
 from nexus_cli.undo import restore
@@ -167,20 +155,6 @@ def test_a_day_goes_back_to_its_second_turn_and_on(here: Place, columns: int) ->
             one.send("/redo" + ENTER)
             one.wait_for(partial(brought_back, count + 2))
         assert now(here) == before[6]
-
-
-def test_ctrl_c_stops_between_two_turns_and_says_so(here: Place) -> None:
-    before = work(here)
-    with Repl(here, "-c", "--allow", "all", columns=100, rows=40, bug=SLOW) as repl:
-        repl.ready()
-        repl.send("/rewind 2 both" + ENTER)
-        repl.wait_for(lambda _: is_now(here, before[5]))
-        repl.send(ctrl("c"))
-        repl.wait_for("Stopped. To continue: /rewind 2 both")
-        assert now(here) == before[5]
-        repl.send("/rewind 2 both" + ENTER)
-        repl.wait_for("Rewound to before message 2.")
-        assert now(here) == before[2]
 
 
 @pytest.mark.parametrize("at", some([1, 2, 3, 4], 2))

@@ -179,9 +179,3 @@ def test_an_unusable_folder_is_one_line_and_exit_2(place: Stage, named: str, why
     done = place.ask("--add-dir", shown, "x")
     [line] = done.told
     assert done.status == 2 and line.startswith(f"nexus: --add-dir {shown}: ") and why in line, done
-
-
-@pytest.mark.matrix
-def test_a_folder_given_twice_is_one_line_and_exit_2(place: Stage) -> None:
-    done = place.ask("--add-dir", "../library", "--add-dir", "../library/", "x")
-    assert done.status == 2 and len(done.told) == 1 and "is already added" in done.told[0], done

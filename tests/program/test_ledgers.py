@@ -11,23 +11,15 @@ import pexpect
 import pytest
 from program.stage import PRICED, SECONDS, Done, Seen, Stage, calls, clean, end, play, stage
 from program.terminal_run import TerminalRun
+from program.test_exit_status import replays
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.schema import APPLICATION, STEPS
-from nexus_cli.reports.check_replay import check
 
 CROWD = 24
 """Runs that begin at once."""
 NOISE = {"command": "head -c 200000 /dev/urandom | base64 -w 0"}
 """Output that no compression makes small."""
-
-
-def replays(place: Stage) -> list[bool]:
-    ledger = Ledger.open(place.ledger)
-    try:
-        return [bool(check(ledger, info.id)["ok"]) for info in ledger.sessions(None, 50)]
-    finally:
-        ledger.close()
 
 
 def newer(root: Path) -> dict[str, Any]:

@@ -152,20 +152,6 @@ def test_the_work_of_a_killed_command_is_in_the_list_and_the_diff(place: Stage) 
 
 
 @pytest.mark.matrix
-def test_a_live_session_keeps_its_worktree(place: Stage) -> None:
-    place.script([{"text": "slow", "delay": 20.0}])
-    child = place.begin("ask", "-w", "fix", "wait")
-    try:
-        assert until(lambda: bool(place.server.requests))
-        assert worktrees(place)[0]["in_use"]
-        refused = place.run("worktree", "remove", "fix")
-        assert refused.status == 2 and "working in this worktree" in refused.told[-1]
-    finally:
-        end(child)
-    assert place.run("worktree", "remove", "fix").status == 0
-
-
-@pytest.mark.matrix
 def test_the_trust_of_a_project_is_that_of_its_worktrees_item_by_item(place: Stage) -> None:
     folder = place.folder / ".nexus"
     write_files(folder, {"config.toml": '[limits]\nmax_steps = 1\n\n[rules]\ndeny = ["write_file"]\n'})

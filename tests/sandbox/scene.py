@@ -275,6 +275,16 @@ def _shared_with_others(stack: ExitStack) -> dict[str, str]:
     return {"SEGMENT": str(segment), "MESSAGES": str(messages), "QUEUE": queue}
 
 
+def in_scene(ground: Ground, act: Callable[[Scene], Any]) -> Any:
+    """Return what `act` returns of a scene, both as the user of `ground`."""
+
+    def run() -> Any:
+        with open_scene(ground) as scene:
+            return act(scene)
+
+    return in_user(ground.user, run)
+
+
 def attempt_all(scene: Scene, profile: SandboxProfile, shell: Mapping[str, str]) -> dict[str, str]:
     """Return for each line of bash in `shell`, and each attempt of `attempts.py`, "" or why it failed.
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from programs import need
-from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
+from sandbox.scene import ONE_EACH, Ground, Scene, in_scene
 from search import sample
 
 from nexus_cli.sandbox.profile import ProfileName, make_profile
@@ -339,14 +339,6 @@ def test_cargo_builds_offline_with_crates_of_the_home_folder(ground: Ground) -> 
         return scene.text("cargo run -q")
 
     assert in_scene(ground, act) == "3\n"
-
-
-def in_scene(ground: Ground, act: Any) -> Any:
-    def run() -> Any:
-        with open_scene(ground) as scene:
-            return act(scene)
-
-    return in_user(ground.user, run)
 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")

@@ -13,12 +13,11 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from programs import need
 from project_files import write_files
-from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
+from sandbox.scene import ONE_EACH, Ground, Scene, in_scene
 from search import sample
 
 from nexus_cli.config.paths import Places
@@ -35,14 +34,6 @@ from nexus_cli.tools.process_tree import find_group
 
 once_each = pytest.mark.parametrize("ground", sample(ONE_EACH, 2), ids=lambda ground: ground.name, indirect=True)
 """For what is the same for each user."""
-
-
-def in_scene(ground: Ground, act: Any) -> Any:
-    def run() -> Any:
-        with open_scene(ground) as scene:
-            return act(scene)
-
-    return in_user(ground.user, run)
 
 
 def running(mark: str) -> int:

@@ -107,6 +107,17 @@ def say(session: Session, words: str) -> tuple[list[Event], Outcome]:
     return events, end.outcome
 
 
+def result_of(folder: Path, tool: str, arguments: dict[str, Any], approver: approval.Approver | None) -> str:
+    """Return the result of one call in a new session in `folder`."""
+
+    def script(request: Request) -> Answer:
+        return "done" if request.messages[-1]["role"] == "tool" else [(tool, arguments)]
+
+    session = open_session(Options(folder, MODEL), Settings(), approver=approver, provider=Played(script))
+    assert say(session, "begin")
+    return next(item.message.content for item in session.context.conversation.items if item.message.role == "tool")
+
+
 def count_definitions() -> int:
     """About the tokens of the definitions in a request, for windows that must fit whichever tools there are."""
     sent = [tool for tool in discover_tools().values() if not tool.behind]

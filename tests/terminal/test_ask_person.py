@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from search import sample
-from session.played import MODEL, Played
-from session.summed import turn
+from session.played import result_of
 from terminal.repl import Opens
 from terminal.stories import call
 from terminal.terminal import ENTER
 
-from nexus_cli.config.settings import Settings
-from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.print.approver import PersonApprover
 
@@ -61,41 +56,40 @@ class Line:
         return self.lines.pop(0) if self.lines else None
 
 
-def result_of(folder: Path, questions: Any, approver: PersonApprover | None) -> str:
-    def script(request: Any) -> Any:
-        last = request.messages[-1]
-        return "done" if last["role"] == "tool" else [("ask_person", {"questions": questions})]
-
-    async def live() -> str:
-        session = open_session(Options(folder, MODEL), Settings(), approver=approver, provider=Played(script))
-        await turn(session, "begin")
-        found = next(one.message.content for one in session.context.conversation.items if one.message.role == "tool")
-        await session.aclose()
-        return found
-
-    return asyncio.run(live())
+def told(folder: Path, questions: Any, line: Line | None) -> str:
+    """Return what the model is told of these questions, with a person who answers `line` or with none."""
+    approver = PersonApprover(line, lambda question, number: "") if line else None
+    return result_of(folder, "ask_person", {"questions": questions}, approver)
 
 
 def test_each_question_shows_its_place_and_its_choices(tmp_path: Path) -> None:
     line = Line("1", "", "3 days")
-    text = result_of(tmp_path, QUESTIONS, PersonApprover(line, lambda question, number: ""))
+    text = result_of(
+        tmp_path, "ask_person", {"questions": QUESTIONS}, PersonApprover(line, lambda question, number: "")
+    )
     assert line.asked[0] == ("1 of 3  Which library?", ["1 httpx", "2 requests"]) and line.asked[2][1] == []
     assert text == "Which library?\n> httpx\nWhich name?\n> (no answer)\nUntil when?\n> 3 days"
 
 
 def test_a_person_who_stops_answering_has_still_answered_the_first(tmp_path: Path) -> None:
-    text = result_of(tmp_path, QUESTIONS, PersonApprover(Line("1"), lambda question, number: ""))
+    text = result_of(
+        tmp_path, "ask_person", {"questions": QUESTIONS}, PersonApprover(Line("1"), lambda question, number: "")
+    )
     assert text == "Which library?\n> httpx\nquestions without an answer: 2"
-    text = result_of(tmp_path, QUESTIONS, PersonApprover(Line(), lambda question, number: ""))
+    text = result_of(
+        tmp_path, "ask_person", {"questions": QUESTIONS}, PersonApprover(Line(), lambda question, number: "")
+    )
     assert text.startswith("the person gave no answer")
 
 
 @pytest.mark.parametrize("questions", [[], [{"question": "a"}] * 5, [{"choices": ["a"]}], TOO_MANY])
 def test_too_many_questions_are_refused_before_any_is_shown(tmp_path: Path, questions: Any) -> None:
     line = Line("1")
-    assert "question" in result_of(tmp_path, questions, PersonApprover(line, lambda question, number: ""))
+    assert "question" in result_of(
+        tmp_path, "ask_person", {"questions": questions}, PersonApprover(line, lambda question, number: "")
+    )
     assert not line.asked
 
 
 def test_where_nobody_can_be_asked_the_call_says_so(tmp_path: Path) -> None:
-    assert result_of(tmp_path, QUESTIONS, None).startswith("nobody can be asked here")
+    assert told(tmp_path, QUESTIONS, None).startswith("nobody can be asked here")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from terminal.repl import Opens, Repl
 from terminal.stories import call
-from terminal.terminal import Terminal, ctrl
+from terminal.terminal import ctrl
 
 MARKUP = "[/bold] [red]{} %s %(x)d {0!r} \\n <b>&amp; $HOME `id` [link=http://x]"
 
@@ -73,23 +71,6 @@ def test_the_editor_changes_the_words(repl: Opens) -> None:
     made.wait_for("new words", 120)
     made.say("")
     assert sent(made).endswith("new words")
-
-
-def test_a_second_repl_on_one_session_is_refused_and_the_first_goes_on(
-    repl: Opens, opened: Callable[[Terminal], Terminal]
-) -> None:
-    first = repl(["first answer", "second answer"])
-    first.say("hello")
-    first.wait_for("first answer")
-    second = opened(Repl(first.place, "-c"))
-    assert second.status() == 2
-    assert "open elsewhere" in " ".join(second.lines()) and "nexus sessions fork" in " ".join(second.lines())
-    first.say("hello again")
-    first.wait_for("second answer")
-    first.send(ctrl("d"))
-    assert first.status() == 0
-    third = repl(at=first.place, arguments=("-c",))
-    third.wait_for("second answer")
 
 
 def test_hostile_text_reaches_the_terminal_only_made_visible(repl: Opens) -> None:

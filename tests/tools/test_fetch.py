@@ -20,15 +20,11 @@ import pytest
 from programs import need
 from search import sample
 from server.firm_proxy import FirmProxy, make_ca
-from session.played import MODEL, Played
-from session.summed import turn
+from session.played import result_of
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.core import bounded_call, proxy
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
 from nexus_cli.tools import web_page
 from nexus_cli.tools.builtin import fetch
 from nexus_cli.ui.asked_question import AskedQuestion
@@ -92,22 +88,10 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     made.server.server_close()
 
 
-def result_of(folder: Path, url: str, line: Line | None) -> str:
+def fetched(folder: Path, url: str, line: Line | None) -> str:
     """Return the result of a call in a session, with a person who answers `line` or with none."""
-
-    def script(request: Any) -> Any:
-        last = request.messages[-1]
-        return "done" if last["role"] == "tool" else [("fetch", {"url": url})]
-
-    async def live() -> str:
-        approver = PersonApprover(line, lambda question, number: "") if line else None
-        session = open_session(Options(folder, MODEL), Settings(), approver=approver, provider=Played(script))
-        await turn(session, "begin")
-        found = next(one.message.content for one in session.context.conversation.items if one.message.role == "tool")
-        await session.aclose()
-        return found
-
-    return asyncio.run(live())
+    approver = PersonApprover(line, lambda question, number: "") if line else None
+    return result_of(folder, "fetch", {"url": url}, approver)
 
 
 def got(url: str, may: bool | None = None) -> ToolResult:
@@ -213,7 +197,7 @@ def test_an_address_that_can_never_be_fetched_is_refused_before_anybody_is_asked
     tmp_path: Path, host: str, has_person: bool
 ) -> None:
     line = Line("y", "y")
-    text = result_of(tmp_path, f"http://{host}/", line if has_person else None)
+    text = fetched(tmp_path, f"http://{host}/", line if has_person else None)
     assert "not an address of the public internet" in text and "curl" in text, text
     assert not line.asked
 
@@ -222,9 +206,9 @@ def test_an_address_that_can_never_be_fetched_is_refused_before_anybody_is_asked
 def test_a_public_host_is_asked_about(tmp_path: Path) -> None:
     for url in ("http://example.invalid/", "http://8.8.8.8/"):
         line = Line()
-        result_of(tmp_path, url, line)
+        fetched(tmp_path, url, line)
         assert len(line.asked) == 1
-        assert result_of(tmp_path, url, None).startswith("not permitted")
+        assert fetched(tmp_path, url, None).startswith("not permitted")
 
 
 def test_one_private_address_among_public_ones_refuses_and_a_second_lookup_changes_nothing(

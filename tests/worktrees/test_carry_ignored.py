@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from project_files import write_files
 from search import sample
 from worktrees.repository import git, make_project, make_worktree
 
@@ -28,15 +29,11 @@ def project(tmp_path: Path) -> Path:
     folder = make_project(tmp_path / "project")
     (folder / ".gitignore").write_text("*.log\nbuild/\nnode_modules/\n.env\ngenerated/\nsecret\n")
     git(folder, "commit", "-qam", "ignore")
-    put(folder, {"node_modules/a/index.js": "1\n", "sub/node_modules/b/index.js": "2\n", ".env": "KEY=1\n"})
-    put(folder, {"build/large": "x" * 1000, "generated/code/one.py": "1\n", "generated/two.txt": "2\n", "secret": "s"})
+    write_files(folder, {"node_modules/a/index.js": "1\n", "sub/node_modules/b/index.js": "2\n", ".env": "KEY=1\n"})
+    write_files(
+        folder, {"build/large": "x" * 1000, "generated/code/one.py": "1\n", "generated/two.txt": "2\n", "secret": "s"}
+    )
     return folder
-
-
-def put(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 def set_up(text: str) -> None:
@@ -121,7 +118,7 @@ def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pyte
 @pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(["link", "fifo", "unreadable", "deep"], 3))
 def test_odd_ignored_paths_neither_stop_nor_lead_anywhere(project: Path, tmp_path: Path, kind: str) -> None:
-    put(tmp_path, {"keys/key": "SECRET"})
+    write_files(tmp_path, {"keys/key": "SECRET"})
     place = project / "node_modules/odd"
     if kind == "link":
         place.symlink_to(tmp_path / "keys")
@@ -164,7 +161,7 @@ def test_a_set_up_command_runs_once_in_the_sandbox_and_its_failure_is_told(proje
 
 @pytest.mark.matrix
 def test_a_projects_own_set_up_command_waits_for_trust(project: Path) -> None:
-    put(project, {".nexus/config.toml": '[worktree]\nsetup = "touch made.log"\ninclude = ["secret"]\n'})
+    write_files(project, {".nexus/config.toml": '[worktree]\nsetup = "touch made.log"\ninclude = ["secret"]\n'})
     stay = enter_prepared(project, "fix")
     assert not (stay.record.folder / "made.log").exists() and not (stay.record.folder / "secret").exists()
     stay.leave()
@@ -200,8 +197,8 @@ def test_a_set_up_command_does_not_read_what_a_rule_denies_in_the_project(projec
 
 
 def make_environment(folder: Path, project: Path) -> None:
-    put(folder, {"pyvenv.cfg": "home = /usr/bin\n", "lib/python3.11/site-packages/own.pth": f"{project}\n"})
-    put(folder, {"bin/tool": f"#!{project}/.venv/bin/python\n"})
+    write_files(folder, {"pyvenv.cfg": "home = /usr/bin\n", "lib/python3.11/site-packages/own.pth": f"{project}\n"})
+    write_files(folder, {"bin/tool": f"#!{project}/.venv/bin/python\n"})
 
 
 @pytest.mark.parametrize(
@@ -258,7 +255,7 @@ def test_a_link_to_the_project_itself_leads_to_the_worktree(project: Path) -> No
 
 @pytest.mark.matrix
 def test_a_linked_file_or_folder_is_told_to_be_a_link_and_not_a_copy(project: Path, tmp_path: Path) -> None:
-    put(tmp_path / "store", {"env": "KEY=1\n", "a/index.js": "1\n"})
+    write_files(tmp_path / "store", {"env": "KEY=1\n", "a/index.js": "1\n"})
     shutil.rmtree(project / "node_modules")
     (project / ".env").unlink()
     (project / ".env").symlink_to("../store/env")
@@ -281,7 +278,9 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monk
             raise PermissionError(13, "Permission denied", name)
         return open_regular(folder, name)
 
-    put(project, {f"node_modules/{name}/index.js": "1\n" for name in "bcdefgh"} | {"node_modules/a/locked": "1"})
+    write_files(
+        project, {f"node_modules/{name}/index.js": "1\n" for name in "bcdefgh"} | {"node_modules/a/locked": "1"}
+    )
     monkeypatch.setattr("nexus_cli.worktrees.carry_ignored.open_regular", refuse)
     record, notices = make_worktree(project, "fix")
     assert notices[-1] == "not copied, because they cannot be read: node_modules/a/locked"

@@ -312,7 +312,6 @@ async def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) 
     assert done.startswith("done after ") and done.endswith(f" in {tmp_path.name}") and not waits
 
 
-@pytest.mark.matrix
 async def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
     stage: list[Stage] = []
 

@@ -168,7 +168,6 @@ async def test_what_waits_is_taken_back_into_an_empty_box(key: str, running: boo
     assert on.controller.said == ["taken back"]
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("draft", ["", "draft"])
 async def test_escape_stops_what_runs_and_keeps_what_was_typed_however_often_it_comes(draft: str) -> None:
     async with stand() as on:
