@@ -100,8 +100,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """The notice of the newest command of this client, "" once it has arrived."""
         self._stored_texts: deque[str] = deque(maxlen=MOST_ATTACHED)
         """The newest texts that wait in the session, also one that was detached until the server knows it."""
-        self._taken_along = 0
-        """The number of messages that may have taken attached texts along."""
+        self._departures = 0
+        """The number of times that attached texts may have left: with a message, or because the session changed."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -390,6 +390,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self.repl.show_unsent([attachment.what], stored=is_kept, session=" the previous session" * is_kept)
         attached.clear()
         self._stored_texts.clear()
+        self._departures += 1
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
@@ -428,10 +429,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._attach_waiting(conversation)
 
     async def _load_attached(self) -> None:
-        """Attach the texts that wait in the session; read them again if a message took some along meanwhile."""
-        taken = -1
-        while taken != self._taken_along:
-            taken = self._taken_along
+        """Attach the texts that wait in the session; read them again if some have left meanwhile."""
+        departures = -1
+        while departures != self._departures:
+            departures = self._departures
             conversation = await self._client.get_conversation(self.agent_id, 1)
         self._attach_waiting(conversation)
 
@@ -445,7 +446,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _drop_sent(self, message: str) -> None:
         """Detach what a message of any client has taken along."""
-        self._taken_along += 1
+        self._departures += 1
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
         self._stored_texts = deque((text for text in self._stored_texts if text not in message), MOST_ATTACHED)

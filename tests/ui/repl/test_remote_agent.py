@@ -340,12 +340,14 @@ async def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Pat
             say(repl, "hello")
             await until(lambda: "echo hello" in view.text)
             await idle(repl)
-        async with Client(repl.backend._url, "of-the-server-before") as repl.backend._client:
+        async with Client(repl.backend._url, "of-the-server-before") as client:
+            present, repl.backend._client = repl.backend._client, client
             await repl.backend.read_events()
+            repl.backend._client = present
         said = " ".join(view.text.split())
         resumes = f" -r {repl.backend.status.session}" if begun else ""  # a session without messages is not kept
         assert f"restarted. Reconnect with: nexus --connect {repl.backend._url} --token-file t{resumes}" in said
-        assert ("-r" in said) is begun
+        assert (" -r " in said) is begun
         assert repl.backend.status_code == 1
 
 
@@ -932,26 +934,30 @@ async def test_attached_output_waits_in_its_session_until_a_message_of_any_clien
 
 
 @pytest.mark.matrix
-async def test_texts_that_were_read_before_a_message_took_them_along_are_not_attached_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_cleared", [False, True])
+async def test_texts_that_were_read_before_they_left_are_not_attached_again(tmp_path: Path, is_cleared: bool) -> None:
     async with connected(tmp_path, left="echo of-the-line", allow="all") as (repl, _view):
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
-        read, is_sent = agent._client.get_conversation, False
+        read, is_read = agent._client.get_conversation, False
         (waiting,) = (await read("a"))["attached"]
         await until(lambda: bool(repl.queued()))
 
         async def read_late(*arguments: Any) -> Any:
-            nonlocal is_sent
+            nonlocal is_read
             conversation = await read(*arguments)
-            if not is_sent:
-                is_sent = True
-                await agent._client.send("a", f"look\n\n{waiting['block']}")
+            if not is_read:
+                is_read = True
+                if is_cleared:
+                    await say_and_wait(repl, "/clear")
+                else:
+                    await agent._client.send("a", f"look\n\n{waiting['block']}")
                 await until(lambda: not repl.queued())
             return conversation
 
         agent._client.get_conversation = read_late  # type: ignore[assignment, method-assign]
         await agent._load_attached()
-        assert is_sent and repl.queued() == []
+        assert is_read and repl.queued() == []
 
 
 @pytest.mark.matrix
