@@ -178,9 +178,10 @@ class Dispatcher(CallDecider):
     async def _run_all(self, calls: tuple[ToolCall, ...]) -> None:
         waiting, first = list(calls), len(self.denied)
         places = {call.id: place for place, call in enumerate(calls)}
+        parallel = {call.id for call in calls if (tool := self.registry.get(call.name)) and tool.is_parallel}
         try:
             while waiting:
-                batch = list(takewhile(self._is_parallel, waiting)) or waiting[:1]
+                batch = list(takewhile(lambda call: call.id in parallel, waiting)) or waiting[:1]
                 later = tuple(waiting[len(batch) :])
                 if later and len(waiting) == len(calls):
                     subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
@@ -254,10 +255,6 @@ class Dispatcher(CallDecider):
                 await self._record(call, result, seconds)
             else:
                 self._append(call, result, took=seconds)
-
-    def _is_parallel(self, call: ToolCall) -> bool:
-        tool = self.registry.get(call.name)
-        return tool is not None and tool.is_parallel
 
     async def _run_call(self, call: ToolCall) -> None:
         tool, conversation = self.registry.get(call.name), self.context.conversation
