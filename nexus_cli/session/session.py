@@ -159,7 +159,7 @@ class Session(BaseSession):
         """Set the permission level, as far as recipe and settings allow; decides open questions again. Raises
         `NexusError("config", ...)` for `all` if a deny rule cannot be parsed."""
         self.dispatcher.permission.refuse_unguarded(level)
-        now = self.status().allow
+        now = self.dispatcher.level
         if now != PLAN:
             self._before_plan = now
         set_level(self, level)
@@ -171,13 +171,13 @@ class Session(BaseSession):
 
     def leave_plan(self) -> str:
         """Return from plan mode, if it is on, to the level before it; return the level in force."""
-        if self.status().allow == PLAN:
+        if self.dispatcher.level == PLAN:
             self.set_level(self._before_plan)
-        return self.status().allow
+        return self.dispatcher.level
 
     def cycle_level(self) -> None:
         """Switch to the next level."""
-        self.set_level(next_levels(self.status().allow)[0])
+        self.set_level(next_levels(self.dispatcher.level)[0])
 
     @property
     def workers(self) -> RunningWorkers[Session] | None:
@@ -556,7 +556,8 @@ class Session(BaseSession):
         try:
             engine.control.emit(event.SessionStart(self.id, self.model, dispatcher.recipe.name, self.resumed))
             await self._save()
-            await run_shielded(start_conversation(self, trigger.text))
+            if dispatcher.hooks or trigger.may_expand:
+                await run_shielded(start_conversation(self, trigger.text))
             if dispatcher.hooks:
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.resumed)
             if trigger.may_expand:

@@ -75,9 +75,10 @@ def find_continuations(session: BaseSession, trigger: Trigger) -> list[Continuat
 
 
 async def record_trigger(session: BaseSession, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
-    """Answer calls that an earlier process left open, and record the text of a trigger with what its continuations tell
-    the model; resume if it has none. The conversation was started. Raises `UsageError` if nothing is to be done: there
-    is no text, and the last reply is complete."""
+    """Start the conversation, answer calls that an earlier process left open, and record the text of a trigger with
+    what its continuations tell the model; resume if it has none. Raises `UsageError` if nothing is to be
+    done: there is no text, and the last reply is complete."""
+    await start_conversation(session, trigger.text)
     engine, dispatcher, conversation = session.engine, session.dispatcher, session.conversation
     begun = TurnStart(trigger.text)
     for continuation in continuations:

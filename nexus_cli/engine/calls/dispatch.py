@@ -12,10 +12,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places
+from nexus_cli.config.project_items import project_folders
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation
@@ -105,12 +107,8 @@ class Dispatcher(CallDecider):
     ) -> None:
         """Run the hooks of the `session` with this conversation, if the settings, a plugin or a file of the project can
         have any."""
-        folder, has_hooks = self.cwd, bool(personal) or has_plugins()
-        while not has_hooks:
-            has_hooks = any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
-            if folder == self.project_root or folder == folder.parent:
-                break
-            folder = folder.parent
+        paths = (folder / name for folder in project_folders(self.cwd) for name in (".nexus/config.toml", *HOOKS))
+        has_hooks = bool(personal) or has_plugins() or any(map(os.path.lexists, paths))
         if not has_hooks and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
             from nexus_cli.config.trust import trusted_texts  # noqa: PLC0415  (for who has trusted a project)
 
@@ -180,11 +178,10 @@ class Dispatcher(CallDecider):
     async def _run_all(self, calls: tuple[ToolCall, ...]) -> None:
         waiting, first = list(calls), len(self.denied)
         places = {call.id: place for place, call in enumerate(calls)}
+        parallel = {call.id for call in calls if (tool := self.registry.get(call.name)) and tool.is_parallel}
         try:
             while waiting:
-                batch = [waiting[0]]
-                while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
-                    batch.append(waiting[len(batch)])
+                batch = list(takewhile(lambda call: call.id in parallel, waiting)) or waiting[:1]
                 later = tuple(waiting[len(batch) :])
                 if later and len(waiting) == len(calls):
                     subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
@@ -209,8 +206,7 @@ class Dispatcher(CallDecider):
         self.step = DecisionStep(calls, control=control, context=context)
         for call in calls:
             if context.conversation.log.was_started(call.id):
-                result = self.recover(call, self.registry.get(call.name))
-                self._append(call, result)
+                self._append(call, self.recover(call, self.registry.get(call.name)))
             else:
                 self._leave_out([call], NOT_RUN)
 
@@ -259,10 +255,6 @@ class Dispatcher(CallDecider):
                 await self._record(call, result, seconds)
             else:
                 self._append(call, result, took=seconds)
-
-    def _together(self, call: ToolCall) -> bool:
-        tool = self.registry.get(call.name)
-        return tool is not None and tool.is_parallel
 
     async def _run_call(self, call: ToolCall) -> None:
         tool, conversation = self.registry.get(call.name), self.context.conversation
