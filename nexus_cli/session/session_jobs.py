@@ -49,6 +49,8 @@ _LINES, _CHARACTERS = 5, 400
 """Most last lines of output in the report of an end, and their characters."""
 _MOST_LINES = 100
 """Most lines of output that the person is shown."""
+_KEPT = 2_000
+"""Most characters of output that are kept when a job ends."""
 _NAME = 60
 """Most characters of a command in a list or a report."""
 
@@ -352,8 +354,9 @@ class SessionJobs(Jobs):
         if not name and len(running) == 1:
             return self._jobs[running[0]]
         if name in self._earlier:
-            row = self._earlier[name]
-            return ToolResult(error=f"job {name} ({row['name']}) {row['how']}; its output is not kept", ran=False)
+            row, value = self._earlier[name], _newest_records(self._engine.conversation)[name]
+            why = f"job {name} ({row['name']}) {row['how']}; end of its output: {value.get('output') or 'not kept'}"
+            return ToolResult(error=why, ran=False)
         if job := self._jobs.get(name):
             return job
         ids = ", ".join(self._jobs) or "none"
@@ -455,7 +458,8 @@ class SessionJobs(Jobs):
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
-        value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1)}
+        output = "\n".join(job.process.last_lines(_MOST_LINES, _KEPT)) if job.process and job.over.is_set() else ""
+        value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1), "output": output}
         try:
             self._engine.conversation.memo(JOB, value)
         except NexusError as error:  # the session was deleted meanwhile
