@@ -354,9 +354,11 @@ class SessionJobs(Jobs):
         if not name and len(running) == 1:
             return self._jobs[running[0]]
         if name in self._earlier:
-            row, value = self._earlier[name], _newest_records(self._engine.conversation)[name]
-            why = f"job {name} ({row['name']}) {row['how']}; end of its output: {value.get('output') or 'not kept'}"
-            return ToolResult(error=why, ran=False)
+            row = self._earlier[name]
+            ended = f"job {name} ({row['name']}) {row['how']}"
+            if output := _newest_records(self._engine.conversation)[name].get("output"):
+                return ToolResult(f"{output}\n[{ended}]")
+            return ToolResult(error=f"{ended}; its output is not kept", ran=False)
         if job := self._jobs.get(name):
             return job
         ids = ", ".join(self._jobs) or "none"

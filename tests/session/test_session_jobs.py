@@ -128,7 +128,7 @@ async def test_a_job_outlives_its_turn_and_a_compaction_and_ends_with_the_sessio
     async with opened(tmp_path, act("read", job="j1"), again=name) as (session, provider):
         after = result(await turn(session, "what became of it?"))
         assert "job j1 (sleep 60) ended with the session" in str(provider.seen[0][-1])
-        assert "ended with the session; end of its output: not kept" in after.error
+        assert "ended with the session; its output is not kept" in after.error
     async with opened(tmp_path, job("true"), again=name) as (session, provider):
         assert "[job j2 ended after 0 s, exit status 0]" in result(await turn(session, "again")).text
         assert str(provider.seen[0]).count("ended with the session") == 2, "it is told once"
@@ -140,7 +140,7 @@ async def test_the_end_of_the_output_outlives_the_session(tmp_path: Path) -> Non
         name = session.id
     async with opened(tmp_path, act("read", job="j1"), "a 500", again=name) as (session, _):
         after = result(await turn(session, "what did it log yesterday?"))
-        assert after.error.endswith("ended with the session; end of its output: GET /cart 500")
+        assert after.text.startswith("GET /cart 500\n[job j1 (") and after.text.endswith(" ended with the session]")
 
 
 async def test_an_end_between_turns_is_told_to_the_person_at_once_and_to_the_model_with_the_next_message(

@@ -52,9 +52,15 @@ class Shell:
         cannot become one. If cancelled, it ends at once, and its last output is kept."""
         chunks: list[str] = []
         services = {} if line.private else session.dispatcher.services
-        wait = session.engine.control.released.wait
         context = ToolContext(
-            folder, project_root(folder), 0, "shell", self._ran_on, services, chunks.append, released=wait
+            folder,
+            project_root(folder),
+            0,
+            "shell",
+            self._ran_on,
+            services,
+            chunks.append,
+            released=session.engine.control.released.wait,
         )
         try:
             label, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
