@@ -49,6 +49,8 @@ _LINES, _CHARACTERS = 5, 400
 """Most last lines of output in the report of an end, and their characters."""
 _MOST_LINES = 100
 """Most lines of output that the person is shown."""
+_KEPT = 2_000
+"""Most characters of output that are kept when a job ends."""
 _NAME = 60
 """Most characters of a command in a list or a report."""
 
@@ -355,7 +357,10 @@ class SessionJobs(Jobs):
             return self._jobs[running[0]]
         if name in self._earlier:
             row = self._earlier[name]
-            return ToolResult(error=f"job {name} ({row['name']}) {row['how']}; its output is not kept", ran=False)
+            ended = f"job {name} ({row['name']}) {row['how']}"
+            if output := _newest_records(self._engine.conversation)[name].get("output"):
+                return ToolResult(f"{output}\n[{ended}]")
+            return ToolResult(error=f"{ended}; its output is not kept", ran=False)
         if job := self._jobs.get(name):
             return job
         ids = ", ".join(self._jobs) or "none"
@@ -458,7 +463,8 @@ class SessionJobs(Jobs):
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
-        value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1)}
+        output = "\n".join(job.process.last_lines(_MOST_LINES, _KEPT)) if job.process and job.over.is_set() else ""
+        value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1), "output": output}
         try:
             self._engine.conversation.memo(JOB, {**value, "untold": job.untold})
         except NexusError as error:  # the session was deleted meanwhile

@@ -267,7 +267,7 @@ def _hint(name: str, error: OSError | ValueError, folder: str) -> str:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         with contextlib.suppress(OSError):
             near = nearest_path(folder, name)
-    return f"Did you mean {near}" if near else "Check the path"
+    return f"Did you mean {near}?" if near else "Check the path"
 
 
 def _image(descriptor: int, kind: str, name: str, label: str) -> Part:

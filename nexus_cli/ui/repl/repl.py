@@ -99,9 +99,7 @@ class Repl:
 
     @property
     def moving(self) -> bool:
-        return self.renderer.moving or (
-            self.jobs.kind in ("busy", "shell", "private", "command") and not self.jobs.waits_for_user
-        )
+        return self.renderer.moving or (self.jobs.kind not in ("", "turn", "offer") and not self.jobs.waits_for_user)
 
     def live(self, rows: int) -> list[str]:
         output = self.backend.output

@@ -35,26 +35,23 @@ class ShellLine:
         return cls(text[2 if private else 1 :].strip(), private)
 
 
+@dataclass
 class Shell:
     """Runs one line after the other, shows the outputs and attaches them to the next message."""
 
-    def __init__(
-        self, view: ReplView, show_output: Callable[[str, str], None], attach: Callable[[str, str], None]
-    ) -> None:
-        """`show_output` gets the line and its whole output, `attach` the text for the next message and its
-        description."""
-        self._view = view
-        self._show_output = show_output
-        self._attach = attach
-        self.output = ""
-        """The newest output of the running line."""
+    view: ReplView
+    show_output: Callable[[str, str], None]
+    """Takes a line and its whole output."""
+    attach: Callable[[str, str], None]
+    """Takes the text for the next message and its description."""
+    output: str = ""
+    """The newest output of the running line."""
 
     async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
         """Run `line` to its end, or until the person moves it to the background as a job of `session`; a private line
         cannot become one. If cancelled, it ends at once, and its last output is kept."""
         chunks: list[str] = []
-        dispatcher, control = session.dispatcher, session.engine.control
-        services = {} if line.private else dispatcher.services
+        services = {} if line.private else session.dispatcher.services
         context = ToolContext(
             folder,
             project_root(folder),
@@ -63,12 +60,11 @@ class Shell:
             self._ran_on,
             services,
             chunks.append,
-            released=control.released.wait,
+            released=session.engine.control.released.wait,
         )
-        changes = dispatcher.call_changes
         try:
             label, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
-            result, _ = await changes.follow(label, "", context.project, work, line.command)
+            result, _ = await session.dispatcher.call_changes.follow(label, "", context.project, work, line.command)
         except asyncio.CancelledError:
             output = "".join(chunks)
             await self._show(line, f"{output}{chr(10) * (output[-1:] not in ('', chr(10)))}{STOPPED}", session)
@@ -78,10 +74,10 @@ class Shell:
         await self._show(line, result.text, session)
 
     async def _show(self, line: ShellLine, text: str, session: Session) -> None:
-        self._show_output(f"!{line.command}", text)
+        self.show_output(f"!{line.command}", text)
         if not line.private:
-            self._attach(*await session.share_line(line.command, text, lambda notice: self._view.put(f"{notice}\n")))
+            self.attach(*await session.share_line(line.command, text, lambda notice: self.view.put(f"{notice}\n")))
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]
-        self._view.invalidate()
+        self.view.invalidate()

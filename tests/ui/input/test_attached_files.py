@@ -248,7 +248,7 @@ def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path, monkeypa
     (folder / "notes.md").write_text("x")
     with pytest.raises(NexusError) as raised:
         read_attachment("note.md", "--file note.md")
-    assert raised.value.hint == "Did you mean notes.md"
+    assert raised.value.hint == "Did you mean notes.md?"
     assert read_mentions("see @note.md", folder).missing == ["note.md (did you mean notes.md?)"]
     (folder / unicodedata.normalize("NFD", "é.md")).write_text("decomposed")
     assert "decomposed" in read_mentions("see @é.md", folder).blocks[0]
