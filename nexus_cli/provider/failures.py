@@ -371,7 +371,7 @@ def _network_line(error: BaseException, to: str, name: str) -> str:
         return f"the host name{' ' + name if name else ''} {UNKNOWN_NAME}"
     if kinds & LOST:
         return f"the connection{to} was lost"
-    if re.search("wrong.version.number|record.layer.failure", text, re.I):
+    if re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", text):
         return f"the connection{to} failed: the server does not use TLS; http:// instead of https:// reaches it"
     return format_error_line(str(error)) or f"the connection{to} failed"
 

@@ -51,13 +51,11 @@ def _refuse_object(body: str) -> None:
         return
     if parse_body(body).get("error"):
         raise ValueError(body)
-    hint = "Turn on streaming in the server, or choose another model"
-    raise ProviderError("provider", "the server sent one JSON object instead of a stream", hint)
-
-
-def _type_of(response: Any) -> str:
-    """Return the content type of a response, "" if it names none."""
-    return str((getattr(response, "headers", None) or {}).get("content-type", ""))
+    raise ProviderError(
+        "provider",
+        "the server sent one JSON object instead of a stream",
+        "Turn on streaming in the server, or choose another model",
+    )
 
 
 class OpenStream:
@@ -95,7 +93,8 @@ class OpenStream:
         response: Any = getattr(inner, "response", None)
         if hasattr(response, "aclose"):
             self.responses.append(response)
-            if "application/json" in _type_of(response) and "content-length" in response.headers:
+            headers = response.headers
+            if "application/json" in headers.get("content-type", "") and "content-length" in headers:
                 _refuse_object((await response.aread()).decode(errors="replace"))
             self._keep(response)
         self.chunks = source.__aiter__()
@@ -115,7 +114,8 @@ class OpenStream:
     @property
     def is_web_page(self) -> bool:
         """True if a web page came instead of a stream."""
-        return any("text/html" in _type_of(response) for response in self.responses)
+        headers = (getattr(response, "headers", None) or {} for response in self.responses)
+        return any("text/html" in header.get("content-type", "") for header in headers)
 
     @property
     def body_sha256(self) -> str:
