@@ -68,8 +68,7 @@ def find_error(body: object) -> JsonObject:
         return {"message": body}
     if not isinstance(body, Mapping):
         return {}
-    inner = body.get("error")
-    return find_error(inner) if isinstance(inner, str | Mapping) else body
+    return find_error(body.get("error")) or body
 
 
 def _read_page(text: str) -> str:

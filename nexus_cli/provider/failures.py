@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.core.certificates import FILE_VARIABLES, describe_certificate_error, find_certificate_error
+from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.errors import ProviderError, iterate_causes
 from nexus_cli.core.proxy import ProxyError, find_proxy
@@ -98,7 +98,7 @@ RULES = (
         "config",
         False,
         words="no certificate or crl found",
-        hint=f"{', '.join(FILE_VARIABLES)}: the first that is set must name a file of PEM certificates",
+        hint="Correct SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE: a file of PEM certificates",
     ),
     # Ollama, OpenRouter, vLLM and llama.cpp: the model, or its server as it was started, takes no tools.
     FailureRule(
@@ -371,7 +371,7 @@ def _network_line(error: BaseException, to: str, name: str) -> str:
         return f"the host name{' ' + name if name else ''} {UNKNOWN_NAME}"
     if kinds & LOST:
         return f"the connection{to} was lost"
-    if re.search("wrong.version.number|record.layer.failure", text, re.I):
+    if re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", text):
         return f"the connection{to} failed: the server does not use TLS; http:// instead of https:// reaches it"
     return format_error_line(str(error)) or f"the connection{to} failed"
 
@@ -394,6 +394,8 @@ def to_provider_error(
     why, transient, hint = f.line, rule.transient, rule.hint or _hint_for(rule.kind, model, f.status, f.wait)
     if rule is OF_NETWORK:
         why, hint, transient = _describe_network(f, hint)
+    if rule.kind == "config":
+        why = re.split(r" URL\(|: '", why)[0]  # what follows is a part of the variable, which may hold a password
     if stall_seconds and f.has(STALLS):
         why = f"no data for {stall_seconds:g} seconds"
     if f.status == 404 and address_from_env(model) and "model" not in f.text.lower():

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from hashlib import sha256
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.json_value import JsonObject
@@ -44,16 +44,18 @@ async def note_response(response: Any) -> None:
         stream.responses.append(response)
 
 
-def _refuse_whole_answer(body: str) -> NoReturn:
-    """Raise the error that a server sent as JSON with status 200; or one that is not tried again, as it may be paid."""
+def _refuse_object(body: str) -> None:
+    """Raise the error that a server sent as JSON with status 200. For any other JSON object, which may be a paid
+    answer, raise one that is not transient. A stream that a server labels as JSON passes."""
+    if not body.lstrip().startswith("{"):
+        return
     if parse_body(body).get("error"):
         raise ValueError(body)
-    raise ProviderError("provider", "the server sent one JSON object instead of a stream", "Turn on streaming there")
-
-
-def _type_of(response: Any) -> str:
-    """Return the content type of a response, "" if it names none."""
-    return str((getattr(response, "headers", None) or {}).get("content-type", ""))
+    raise ProviderError(
+        "provider",
+        "the server sent one JSON object instead of a stream",
+        "Turn on streaming in the server, or choose another model",
+    )
 
 
 class OpenStream:
@@ -91,8 +93,9 @@ class OpenStream:
         response: Any = getattr(inner, "response", None)
         if hasattr(response, "aclose"):
             self.responses.append(response)
-            if "application/json" in _type_of(response) and "content-length" in response.headers:
-                _refuse_whole_answer((await response.aread()).decode(errors="replace"))
+            headers = response.headers
+            if "application/json" in headers.get("content-type", "") and "content-length" in headers:
+                _refuse_object((await response.aread()).decode(errors="replace"))
             self._keep(response)
         self.chunks = source.__aiter__()
 
@@ -111,7 +114,8 @@ class OpenStream:
     @property
     def is_web_page(self) -> bool:
         """True if a web page came instead of a stream."""
-        return any("text/html" in _type_of(response) for response in self.responses)
+        headers = (getattr(response, "headers", None) or {} for response in self.responses)
+        return any("text/html" in header.get("content-type", "") for header in headers)
 
     @property
     def body_sha256(self) -> str:

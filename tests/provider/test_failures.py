@@ -138,13 +138,15 @@ def test_a_network_error_is_found_behind_the_500_that_litellm_makes_of_it(cause:
     ("error", "variable"),
     [
         (httpx.InvalidURL("Invalid port: ':1]'"), "NO_PROXY"),
-        (ValueError("Unknown scheme for proxy URL URL('%20http://proxy:1')"), "HTTP_PROXY"),
+        (httpx.InvalidURL("Invalid port: 'hunter2'"), "HTTP_PROXY"),
+        (ValueError("Unknown scheme for proxy URL URL('%20http://me:hunter2@proxy:1')"), "HTTP_PROXY"),
         (ssl.SSLError(136, "[X509: NO_CERTIFICATE_OR_CRL_FOUND] no certificate or crl found"), "SSL_CERT_FILE"),
     ],
 )
 def test_a_setting_of_the_network_that_no_library_accepts_is_named_at_once(error: Exception, variable: str) -> None:
     found = to_provider_error(error, model="openai/x")
     assert (found.kind, found.transient) == ("config", False) and variable in found.hint
+    assert "hunter2" not in found.line
 
 
 @pytest.mark.parametrize(

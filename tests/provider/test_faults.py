@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from provider.talk import MODELS, ask, hear, request
+from provider.talk import MODELS, Heard, ask, hear, request
 from search import sample
 from server.play import ScriptedServer, closed_port
 
@@ -44,29 +43,40 @@ def test_each_status_has_its_kind(form: str, status: int, model_server: Scripted
     assert len(model_server.requests) == 1, "litellm or the SDK tried again by itself"
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "why"),
-    [
-        ({"message": "The queue is full.", "code": 503}, "overloaded", "The queue is full."),
-        ("no credit for team x", "provider", "no credit for team x"),
-        (None, "provider", "the server sent one JSON object instead of a stream"),
-    ],
-)
-def test_a_json_object_in_place_of_a_stream_is_named_by_its_error(error: object, kind: str, why: str) -> None:
-    body = json.dumps({"error": error, "choices": []}).encode()
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+def ask_for_json(body: str) -> Heard:
+    """What is heard of a server that answers one request with `body`, whole and as JSON."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as threads:
 
         def answer() -> None:
-            connection = listening.accept()[0]
-            with connection:
+            with listening.accept()[0] as connection:
                 connection.recv(65536)
-                connection.sendall(head + body)
+                connection.sendall(f"{head}{body}".encode())
 
         threads.submit(answer)
         backend = LitellmBackend(api_base=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", api_key="sk-test")
-        heard = asyncio.run(hear(backend, request(MODELS["chat"])))
+        return asyncio.run(hear(backend, request(MODELS["chat"])))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "why"),
+    [
+        ('{"error": {"message": "The queue is full.", "code": 503}}', "overloaded", "The queue is full."),
+        ('{"error": "no credit for team x"}', "provider", "no credit for team x"),
+        ('{"error": null, "choices": []}', "provider", "the server sent one JSON object instead of a stream"),
+        ('data: {"error": "no credit for team x"}\n\n', "provider", "no credit for team x"),
+    ],
+)
+def test_a_json_object_in_place_of_a_stream_is_named_by_its_error(body: str, kind: str, why: str) -> None:
+    heard = ask_for_json(body)
     assert heard.error is not None and (heard.error.kind, heard.error.why) == (kind, why)
+
+
+def test_a_stream_that_is_called_json_is_read() -> None:
+    chunk = '{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [%s]}'
+    text = chunk % '{"index": 0, "delta": {"content": "fine"}, "finish_reason": "stop"}'
+    heard = ask_for_json(f"data: {text}\n\ndata: [DONE]\n\n")
+    assert heard.error is None and heard.reply.message.content == "fine"
 
 
 def test_a_long_wait_that_the_provider_asks_for_is_named(model_server: ScriptedServer) -> None:
