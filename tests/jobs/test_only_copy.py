@@ -1,5 +1,5 @@
-"""The job: "git had the only copy": a command wipes the folder with its repository, or what git kept of staged work;
-one command gives all of it back."""
+"""The job: "git had the only copy": a command wipes the folder with its repository, or what git kept of staged work or
+history; one command gives all of it back."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from programs import need
 from search import some, variant
 
 from nexus_cli.sandbox.landlock import landlock_abi
+from nexus_cli.undo.follow_repositories import EMPTIED_LOG
 
 WIPES = ("rm -rf -- * .[!.]*", "rm -rf .git/objects *", "rm -rf .git; ls", "rm -rf .git/objects/* .git/HEAD src")
 
@@ -99,6 +100,20 @@ def test_staged_work_that_was_collected_comes_back(place: Stage) -> None:
     assert "staged.py" in value["restored"] and not value["kept"] and not value["unfollowed"]
     after = own_files(place.folder)
     assert after.pop("staged.py")[2] == b"staged = 'only here'\n" and after == before
+
+
+def test_rewritten_history_can_be_gone_back_to(place: Stage) -> None:
+    git(place.folder, "commit", "-qam", "second")
+    before, history = own_files(place.folder), git(place.folder, "log", "-p", "--format=%H %B")
+    name = "-c user.name=n -c user.email=n@x.org"
+    clean = "git reflog expire --expire=now --all; git gc -q --prune=now"
+    run(place, f"git rm -rqf .; git {name} commit -q --amend --allow-empty -m x; {clean}")
+    value = report(place.run("undo", "--json"))
+    assert not value["kept"] and own_files(place.folder) == before
+    assert [EMPTIED_LOG in one for one in value["unfollowed"]] == [True]
+    assert value["head_moved"] is None and all(one["restored"] for one in value["references"])
+    assert git(place.folder, "log", "-p", "--format=%H %B") == history
+    assert git(place.folder, "status", "--porcelain", "-uno") == ""
 
 
 def test_a_new_repository_is_not_touched(place: Stage) -> None:

@@ -1,4 +1,5 @@
-"""The job: "rebase my branch": a conflict, resolved in the same turn without another reading, and undone."""
+"""The job: "rebase my branch": a conflict, nexus killed in the middle of the rebase, the rebase continued in the same
+session without an editor, and undone turn by turn."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs.test_only_copy import open_project
+from jobs.test_killed import kill_in
+from jobs.test_only_copy import open_project, run
 from jobs.test_taken_back import git
 from program.stage import Stage, calls
 from search import variant
@@ -46,6 +48,23 @@ def prepare(place: Stage) -> tuple[str, str, bool]:
     git(folder, "switch", "-q", "rework")
     place.environment["GIT_EDITOR"] = "vim"
     return state(folder)
+
+
+def test_a_rebase_that_a_kill_cut_short_goes_on_and_is_undone_turn_by_turn(place: Stage) -> None:
+    folder, before = place.folder, prepare(place)
+
+    kill_in(place, "git rebase main", "cut")
+    between = state(folder)
+    assert "<<<<<<<" in between[1] and between[2]
+    resolved = r"rm cut; printf 'first\nmain\nbranch\n' > notes.txt"
+    result = run(place, f"{resolved}; git add -u && git rebase --continue", "-c")
+    after = state(folder)
+    assert after[1:] == (MERGED, False) and git(folder, "log", "-1", "--format=%s") == "Note of the branch\n", result
+    assert git(folder, "merge-base", "--is-ancestor", "main", "rework") == ""
+
+    for turn, expected in (("2", between), ("1", before)):
+        undone = place.run("undo", "--turn", turn)
+        assert (undone.status, state(folder)) == (0, expected), undone
 
 
 def test_a_conflict_in_a_file_that_was_read_is_resolved_without_another_reading(place: Stage) -> None:
