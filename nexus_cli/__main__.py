@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line and end the process; never returns."""
-    process.take_in_hand()
+    process.set_up_process()
     if sys.argv[1:] == ["--version"]:
         from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)
 
@@ -37,10 +37,10 @@ def main() -> NoReturn:
         except Exception:  # the person is typing: a traceback would be written into the line
             answer = 1, ""
         process.exit_process(*answer)
-    from nexus_cli.core.late_methods import compile_methods_late  # noqa: PLC0415  (not for `--version`)
+    from nexus_cli.core.lazy_methods import compile_methods_lazily  # noqa: PLC0415  (not for `--version`)
     from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (as above)
 
-    compile_methods_late()
+    compile_methods_lazily()
     make_process_private()
     from nexus_cli.cli import app  # noqa: PLC0415  (`--version` does without it)
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 CONNECT_SECONDS = 10.0
-SILENT_SECONDS = 60.0
+IDLE_TIMEOUT_SECONDS = 60.0
 """Seconds without a byte, not even a comment, after which a stream of events is dead."""
 
 
@@ -372,7 +372,7 @@ class Client:
 
 
 _NO_RESULT = "the stream ended without a result; the server may have stopped, or the message left the queue"
-_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=IDLE_TIMEOUT_SECONDS)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 
-def _late(
+def _import_when_used(
     protocol: type[S], module: str, name: str, is_offered: Callable[[Ledger, Options], bool] | None = None
 ) -> ServiceMaker[S]:
     """Return a maker that imports `module` and calls its `name` with the session when the service is first needed."""
@@ -39,8 +39,8 @@ def _late(
     return ServiceMaker(protocol, make, is_offered)
 
 
-def _speaks_as_nexus(ledger: Ledger, options: Options) -> bool:
-    """True for a person's own session if `nexus` takes part in a space. What a program begins speaks for nobody."""
+def _is_nexus_member(ledger: Ledger, options: Options) -> bool:
+    """True for a person's own session if `nexus` is a member of a space. A session of a program speaks for nobody."""
     return not options.served and ledger.is_member(AGENT_NAME)
 
 
@@ -56,10 +56,11 @@ def _server_tools(options: Options) -> list[Tool]:
     return tools
 
 
-WORKERS = _late(RunningWorkers, "nexus_cli.workers.workers", "SessionWorkers")
-PLANS = _late(Plans, "nexus_cli.runs.plan_service", "PlanService")
-SPACES = _late(Spaces, "nexus_cli.spaces.space_service", "nexus_spaces", _speaks_as_nexus)
+WORKERS = _import_when_used(RunningWorkers, "nexus_cli.workers.workers", "SessionWorkers")
+PLANS = _import_when_used(Plans, "nexus_cli.runs.plan_service", "PlanService")
+SPACES = _import_when_used(Spaces, "nexus_cli.spaces.space_service", "nexus_spaces", _is_nexus_member)
 SERVERS = replace(
-    _late(ServerTools, "nexus_cli.session.session_servers", "SessionServers", _may_have_servers), tools=_server_tools
+    _import_when_used(ServerTools, "nexus_cli.session.session_servers", "SessionServers", _may_have_servers),
+    tools=_server_tools,
 )
 SERVICES: ServiceMakers = (WORKERS, PLANS, SPACES, SERVERS)

@@ -32,7 +32,7 @@ RECORDINGS = ("tests/recorded/test_recorded.py", "tests/recorded/test_outputs.py
 """The tables whose tests take long: they play sessions."""
 NEAR = 1
 """Tests that import a changed module, directly or by this many others, run first, then those of tables."""
-MOST_OF_ROOM = 8
+MAX_OF_ROOM = 8
 """So many further files of tests of the changed room run before the recordings."""
 IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]+))", re.MULTILINE
@@ -55,7 +55,7 @@ def choose_tests(changed: Iterable[str], root: Path) -> list[str]:
     nearest = sorted(reached, key=lambda test: (places[test], test.parent not in rooms, str(test)))
     of_room = [test for test in nearest if places[test] == NEAR + 1 and test.parent in rooms]
     near = [test for test in nearest if places[test] <= NEAR]
-    order = [*map(str, near), *TABLES, *map(str, of_room[:MOST_OF_ROOM]), *RECORDINGS, *map(str, nearest)]
+    order = [*map(str, near), *TABLES, *map(str, of_room[:MAX_OF_ROOM]), *RECORDINGS, *map(str, nearest)]
     return [name for name in dict.fromkeys(order) if name in graph]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import check
 import pytest
-from changes import MOST_OF_ROOM, RECORDINGS, TABLES, changed_files, choose_tests
+from changes import MAX_OF_ROOM, RECORDINGS, TABLES, changed_files, choose_tests
 from search import sample, variant
 
 
@@ -49,9 +49,9 @@ def test_what_imports_a_change_runs_nearest_first_and_tables_before_what_is_far(
         "tests/lane/test_verb.py",
         "tests/session/test_act.py",
     ], "some tests of the same room come before the recordings"
-    write(tree, **{f"tests__core__test_other{number}": "" for number in range(MOST_OF_ROOM)})
+    write(tree, **{f"tests__core__test_other{number}": "" for number in range(MAX_OF_ROOM)})
     chosen = choose_tests(["nexus_cli/core/noun.py"], tree)
-    assert chosen.index(RECORDINGS[0]) == 2 + MOST_OF_ROOM and len(chosen) == 6 + MOST_OF_ROOM
+    assert chosen.index(RECORDINGS[0]) == 2 + MAX_OF_ROOM and len(chosen) == 6 + MAX_OF_ROOM
 
 
 def test_a_changed_test_runs_first_and_a_shared_one_with_all_that_use_it(tree: Path) -> None:

@@ -111,10 +111,10 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_read": (DATA, "read_bytes"),
         "_fill": (DATA, "scandir"),
         "_copy_into": (DATA, "open"),
-        "list_kept": (DATA, "iterdir walk"),
+        "list_copies": (DATA, "iterdir walk"),
     },
     "tree/write_state.py": {
-        "open_up": ("`/proc/self/fd/N/NAME` of an open folder", "chmod"),
+        "make_writable": ("`/proc/self/fd/N/NAME` of an open folder", "chmod"),
     },
     "undo/retention.py": {
         "*": (DATA, ""),
@@ -156,7 +156,7 @@ ELSEWHERE: Mapping[str, str] = {
     sections/contributors/own.py conversation/tokens/counter.py hooks/hook_list.py
     ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_entries.py
     mcp/login.py mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
-    provider/served_models.py rpc/listening.py rules/rule_set.py runs/away_report.py runs/seen_deliveries.py
+    provider/served_models.py rpc/listening.py rules/rule_set.py runs/missed_runs.py runs/seen_deliveries.py
     runs/service_triggers.py sandbox/bwrap.py sandbox/probe.py sandbox/profile.py config/crash_report.py
     ui/input/history.py ui/repl/clipboard.py
     """,

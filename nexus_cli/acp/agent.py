@@ -106,7 +106,7 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
 
 WIDTH = 100
 """Columns of a report in an editor."""
-MOST_LISTED = 200
+MAX_LISTED = 200
 """Most sessions of one answer."""
 NO_SESSION = "(empty)"
 """In place of an empty session id, which would begin a new session."""
@@ -115,14 +115,14 @@ OPTIONS = {LEVEL: "permissions", MODEL: "model", EFFORT: "effort"}
 """The options of a session, each with the command that sets it."""
 STEERING = "session/steering"
 """The extension of the protocol for messages to a running turn, without its underscore."""
-OPEN_OTHERS: Mapping[str, str] = {
+OPENING_COMMANDS: Mapping[str, str] = {
     "clear": "Start a new session in the editor",
     "resume": "Choose the session in the editor, or in a terminal: nexus --resume",
     "fork": "Fork the session in the editor, if the editor can; else in a terminal: nexus -r {0}, then /fork",
     "edit": "Send the corrected message; or in a terminal: nexus -r {0}, then /edit",
     "rewind": "Use /rewind N files, which reverts only files; or in a terminal: nexus -r {0}, then /rewind",
 }
-"""Commands that open another session, which the editor does itself, and what to do there instead."""
+"""Commands that open another session, each with what to do in the editor, which opens sessions itself."""
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 _LEVELS: Mapping[str, str] = {
     PLAN: "Read-only; the model proposes a plan",
@@ -178,11 +178,11 @@ class EditorSession:
         all earlier updates."""
         call = schema.ToolCallUpdate(tool_call_id=secrets.token_hex(4), title=sanitize(title), status="pending")
 
-        async def ask_below() -> str | None:
+        async def ask_one_level() -> str | None:
             await self.updates.join()
             return await self.approver.choose(call, choices)
 
-        self.choosing = asyncio.ensure_future(ask_below())  # at once: it can be cancelled from now on
+        self.choosing = asyncio.ensure_future(ask_one_level())  # at once: it can be cancelled from now on
         await asyncio.wait([self.choosing])
         self.send([progress(call.tool_call_id, status="completed")])
         return None if self.choosing.cancelled() else self.choosing.result()
@@ -194,19 +194,19 @@ class EditorSession:
         stream = UpdateStream(self.agent.registry, self.session.folder, unsaved, earlier=self.approver.stream)
         self.approver.stream = stream
 
-    def hear(self, event: Event) -> None:
+    def send_event(self, event: Event) -> None:
         """Send an event of the agent."""
         if isinstance(event, SessionStart):
             self.renew_stream()
         elif isinstance(event, TurnEnd):
-            self.tell_figures()
+            self.send_usage()
         elif not isinstance(event, TurnStart | SteeringMessage):  # the editor shows the person's own messages itself
             self.send(self.approver.stream.translate(event))
 
-    def tell_figures(self) -> None:
-        """Send the window and the dollars after a turn, a changed level, and the title once there is one."""
+    def send_usage(self) -> None:
+        """Send the used tokens of the window and the cost after a turn, a changed level, and a new title."""
         self.send([usage_update(self.session.status())])
-        self.tell_level()
+        self.send_level()
         with suppress(NexusError):
             info = self.session.ledger.session(self.session.id)
             title = _title(info)
@@ -217,8 +217,8 @@ class EditorSession:
                 )
                 self.send([update])
 
-    def tell_level(self) -> None:
-        """Send the level as mode and option if it is not the one that the editor was told."""
+    def send_level(self) -> None:
+        """Send the permission level as mode and option if it differs from the last one sent."""
         level = self.session.status().allow
         if level != self.level:
             self.level = level
@@ -374,7 +374,7 @@ class EditorAgent:
         """List the newest sessions of a folder, or of all."""
         with _as_request_error():
             # The protocol lists no session of another folder, as those of worktrees are.
-            sessions = self._pool.open_ledger().sessions(cwd or None, MOST_LISTED, runs=False, worktrees=False)
+            sessions = self._pool.open_ledger().sessions(cwd or None, MAX_LISTED, runs=False, worktrees=False)
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
@@ -422,7 +422,7 @@ class EditorAgent:
             problems += editor_session.session.describe_resumed() if resume else ()
         self._open[editor_session.session.id] = editor_session
         dispatcher = editor_session.agent.dispatcher
-        dispatcher.heard, dispatcher.wait_until_shown = editor_session.hear, editor_session.updates.join
+        dispatcher.heard, dispatcher.wait_until_shown = editor_session.send_event, editor_session.updates.join
         editor_session.renew_stream()
         work = self._greet(editor_session, problems), self._send_updates(editor_session)
         editor_session.sending = asyncio.gather(*work, return_exceptions=True)
@@ -461,7 +461,9 @@ class EditorAgent:
         session, built_in = editor_session.session, discover()
         own_commands = await editor_session.agent.dispatcher.read_own_commands()
         served = [
-            verb for name, verb in built_in.items() if verb.is_served and (name not in OPEN_OTHERS or name == "rewind")
+            verb
+            for name, verb in built_in.items()
+            if verb.is_served and (name not in OPENING_COMMANDS or name == "rewind")
         ]
         commands = [_describe_command(command) for command in (*own_commands, *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
@@ -519,7 +521,7 @@ class EditorAgent:
                 raise RpcError(REFUSED, "the question was cancelled")
             if level:
                 session.set_level(level)
-                editor_session.tell_level()
+                editor_session.send_level()
                 outcome = await dispatcher.run(Trigger(PROCEED, "client"))
         return outcome
 
@@ -566,7 +568,7 @@ class EditorAgent:
             word = next((name for name, verb in commands.items() if word in verb.aliases and word not in own), word)
         if not (trigger.text.startswith("/") and word in commands):
             return trigger
-        _refuse_others(commands[word], arguments, editor_session.session.id)
+        _refuse_opening(commands[word], arguments, editor_session.session.id)
         return await self._repeat(editor_session, await dispatcher.run_command(word, arguments, asks=True))
 
     async def _repeat(self, editor_session: EditorSession, result: CommandResult) -> Trigger | None:
@@ -596,7 +598,7 @@ class EditorAgent:
                 editor_session.send([message(f"{text}\n")])
         if error := result["error"]:
             raise NexusError.of(error)
-        editor_session.tell_figures()
+        editor_session.send_usage()
         return follows
 
     # -- settings ------------------------------------------------------------------------------------------------
@@ -621,7 +623,7 @@ class EditorAgent:
                 raise UsageError(f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
             if error := (await session.agent.dispatcher.run_command(OPTIONS[config_id], word))["error"]:
                 raise NexusError.of(error)
-        session.tell_level()
+        session.send_level()
         return schema.SetSessionConfigOptionResponse(config_options=session.describe_options())
 
     async def set_session_mode(self, mode_id: str, session_id: str, **kwargs: Any) -> schema.SetSessionModeResponse:
@@ -645,15 +647,15 @@ class EditorAgent:
         return session
 
 
-def _refuse_others(command: Command, arguments: str, session: str) -> None:
+def _refuse_opening(command: Command, arguments: str, session: str) -> None:
     """Raise `UsageError` for a line that opens another session than `session` in its place."""
     words = arguments.casefold().split()
     is_verb = words[:1] and words[0] in (verb.name for verb in command.verbs)
     name = "resume" if command.name == "sessions" and not is_verb else command.name
     stays = words[-1:] == ["files"] if name == "rewind" else "--running" in words
-    if name in OPEN_OTHERS and not stays:
+    if name in OPENING_COMMANDS and not stays:
         subject = f"/{command.name} {arguments}".rstrip()
-        raise UsageError(subject, "only the editor can open another session", OPEN_OTHERS[name].format(session))
+        raise UsageError(subject, "only the editor can open another session", OPENING_COMMANDS[name].format(session))
 
 
 def _title(info: SessionInfo) -> str:

@@ -42,12 +42,12 @@ class EditorFiles:
         if self._is_silent or not is_below(path, *folders):
             return None
         if self._session.has_jobs():
-            self._tell_once("", "unsaved changes in the editor are not read while background commands run")
+            self._notify_once("", "unsaved changes in the editor are not read while background commands run")
             return None
         answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))
         if why:
             line = f"the editor did not return the text of {path.name}: {why}; its unsaved changes are not known"
-            self._tell_once("read", line)
+            self._notify_once("read", line)
         return None if why else str(answer.content)
 
     def write(self, path: Path, text: str) -> str:
@@ -56,7 +56,7 @@ class EditorFiles:
             return SILENT
         _, why = self._ask(self._client.write_text_file(session_id=self._session.id, path=str(path), content=text))
         if why:
-            self._tell_once("write", f"the editor did not confirm that it saved {path.name}: {why}")
+            self._notify_once("write", f"the editor did not confirm that it saved {path.name}: {why}")
         return why
 
     def _ask(self, request: Coroutine[Any, Any, Any]) -> tuple[Any, str]:
@@ -74,8 +74,8 @@ class EditorFiles:
         except (ValueError, AttributeError, TypeError):  # the SDK cannot read the answer
             return None, NO_TEXT
 
-    def _tell_once(self, kind: str, line: str) -> None:
-        """Tell the person one line of each kind."""
+    def _notify_once(self, kind: str, line: str) -> None:
+        """Notify the person of one line of each kind."""
         if kind not in self._reported_kinds:
             self._reported_kinds.add(kind)
-            self._loop.call_soon_threadsafe(self._session.engine.control.emit_aside, Notice(line))
+            self._loop.call_soon_threadsafe(self._session.engine.control.emit_from_background, Notice(line))

@@ -33,15 +33,15 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
             case schema.TextContentBlock(text=text):
                 texts.append(text)
             case schema.ResourceContentBlock(uri=uri, name=name):
-                texts.append(path_of(uri, folder) or f"{name} ({uri})")
+                texts.append(uri_to_path(uri, folder) or f"{name} ({uri})")
             case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents(uri=uri, text=text)):
-                path = path_of(uri, folder) or uri
+                path = uri_to_path(uri, folder) or uri
                 safe = path.replace('"', "'").replace("\n", " ")
                 quoted.append(f'<file path="{safe}">\n{text.removesuffix(chr(10))}\n</file>')
                 files.append(AttachedFile(path, TEXT, len(text.encode(errors="replace")), 1, text.count("\n") + 1))
             case schema.ImageContentBlock(data=data, uri=uri):
                 try:
-                    part = decode_image(data, Path(path_of(uri or "", folder)).name)
+                    part = decode_image(data, Path(uri_to_path(uri or "", folder)).name)
                 except ValueError as error:
                     raise UsageError("the image", str(error), "Attach another image, or a smaller copy") from None
                 parts.append(part)
@@ -59,7 +59,7 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
     return Trigger(replace_surrogates(text), "client", tuple(parts), tuple(files), expands=expands)
 
 
-def path_of(uri: str, folder: Path) -> str:
+def uri_to_path(uri: str, folder: Path) -> str:
     """Return the path of a `file:` address, relative to `folder` if inside it; "" for any other address."""
     try:
         parsed = urlsplit(uri)

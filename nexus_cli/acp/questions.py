@@ -10,7 +10,7 @@ from typing import Any, Literal
 from acp import Client, schema
 from acp.exceptions import RequestError
 
-from nexus_cli.acp.updates import UpdateStream, fence_text, kind_of, text_block, title_of
+from nexus_cli.acp.updates import UpdateStream, call_title, fence_text, kind_of, text_block
 from nexus_cli.commands.command import Choice
 from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
 from nexus_cli.core.tool import Tool
@@ -20,7 +20,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 
 ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
 NO_REPLY = "the editor did not answer"
-MOST_OPTIONS = 12
+MAX_OPTIONS = 12
 """Most items of a list that are options of one question."""
 
 
@@ -62,7 +62,7 @@ class EditorApprover(ClientApprover):
 
     async def choose(self, call: schema.ToolCallUpdate, choices: Sequence[Choice]) -> str | None:
         """Return the key of the choice that the person picks, None without one; the question is shown as `call`."""
-        offered = choices[:MOST_OPTIONS]
+        offered = choices[:MAX_OPTIONS]
         keys = {choice.key or NO: choice.key for choice in offered}
         options = [
             _option(choice.key or NO, sanitize(f"{choice.label}  {choice.detail}".rstrip())) for choice in offered
@@ -83,7 +83,7 @@ class EditorApprover(ClientApprover):
         why = [schema.ContentToolCallContent(type="content", content=text_block(explanation))] if explanation else []
         return schema.ToolCallUpdate(
             tool_call_id=question.call.id,
-            title=mark_hidden_signs(title_of(tool, question.call, _subject(tool, question))),
+            title=mark_hidden_signs(call_title(tool, question.call, _subject(tool, question))),
             kind=kind_of(tool),
             status="pending",
             content=[*diffs, *detail, *why],

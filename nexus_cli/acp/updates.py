@@ -101,7 +101,7 @@ class UpdateStream:
         tool = self.registry.get(call.name)
         return schema.ToolCallStart(
             tool_call_id=call.id,
-            title=title_of(tool, call, subject),
+            title=call_title(tool, call, subject),
             kind=kind_of(tool),
             status="in_progress",
             locations=self._locations(tool, call),
@@ -173,7 +173,7 @@ def kind_of(tool: Tool | None) -> ToolKind:
     return "think" if tool.lists else _KINDS.get(tool.effect, "other")
 
 
-def title_of(tool: Tool | None, call: ToolCall, subject: str) -> str:
+def call_title(tool: Tool | None, call: ToolCall, subject: str) -> str:
     """Return the line of a call: the command itself, or the tool and its main argument."""
     is_command = tool is not None and tool.effect is Effect.RUN and not tool.server and subject
     return sanitize(subject if is_command else f"{call.name} {subject}".strip())

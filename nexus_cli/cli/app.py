@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from nexus_cli.cli import process
-from nexus_cli.cli.command_options import CD_HINT, PICK, NoPlugins, SharedOptions, take_options
+from nexus_cli.cli.command_options import CD_HINT, PICK_SESSION, NoPlugins, SharedOptions, expand_dataclasses
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
 from nexus_cli.core.errors import LONGEST_VALUE, NexusError, UsageError, nearest_name
@@ -65,7 +65,7 @@ FIRST_OPTIONS = ("model", "resume", "directory", "worktree", "allow")
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = (".run", ".sessions", ".setup", ".serve")
 """Folders of this package with the modules of commands, as the help lists them."""
-MODULES = {"import": "move_in"}
+MODULES = {"import": "import_setup"}
 """Modules of commands whose name is no name in Python."""
 TYPED = ("ask", "map")
 """Commands that are typer functions: a cold `nexus ask` loads no verbs."""
@@ -125,10 +125,10 @@ PEER_PATHS = ("nexus", "nexus ask", "nexus map")
 """Commands whose options other agents have; only there does another command stand in for an option."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
-NEAR = 0.7
+MIN_SIMILARITY = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt."""
 
-LEAST_FILES = 16
+MIN_FILES = 16
 """Least limit of open files: with fewer, libraries fail while they are imported."""
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """Error numbers of a failed write of the help; all other output goes through `Stream`."""
@@ -247,7 +247,7 @@ def _unknown_command(word: str, commands: list[str]) -> NexusError:
     hint = f"Use `{PEER_WORDS[word]}`" if word in PEER_WORDS else ""
     if not hint and (slash := _find_in_table(word, "slash")):
         hint = f"/{slash} works only in a session: start one with `nexus`"
-    if not hint and (near := nearest_name(word, commands, NEAR)):
+    if not hint and (near := nearest_name(word, commands, MIN_SIMILARITY)):
         hint = f"Did you mean `nexus {near}`?"
     is_plain = " " in word and len(word) <= LONGEST_VALUE and not set(word) & set('"$`\\!')
     quoted = f'"{word}"' if is_plain else '"..."'
@@ -327,7 +327,7 @@ def build(*, completion: bool) -> Any:
         'nexus "fix the tests" with this message.',
         epilog="Shell completion: nexus --install-completion",
     )
-    app.callback()(take_options(root))
+    app.callback()(expand_dataclasses(root))
     return typer.main.get_command(app)
 
 
@@ -336,11 +336,11 @@ def run(arguments: list[str]) -> int:
     completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
     usage_error: Any = typer.BadParameter.__mro__[1]
     if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and split_arguments(arguments)[0] not in COMMANDS:
-        arguments = [*arguments, PICK]
+        arguments = [*arguments, PICK_SESSION]
     try:
-        if 0 < (file_limit := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
+        if 0 < (file_limit := os.sysconf("SC_OPEN_MAX")) < MIN_FILES:
             raise UsageError("the open file limit is too low", f"{file_limit} files", "Raise it: ulimit -n 256")
-        prompt, arguments = take_prompt(arguments)
+        prompt, arguments = extract_prompt(arguments)
         status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False, obj=prompt)
         return status if isinstance(status, int) else 0
     except NexusError as error:
@@ -374,7 +374,7 @@ def run(arguments: list[str]) -> int:
         return _print_failure(_bug(error), arguments)
 
 
-def take_prompt(arguments: list[str]) -> tuple[str, list[str]]:
+def extract_prompt(arguments: list[str]) -> tuple[str, list[str]]:
     """Return the first message of a session, which stands in place of a command, and the other arguments; "" and all of
     them where a word is a command, the text is a `!` line, or there is no terminal."""
     prompt, _ = split_arguments(arguments)

@@ -34,7 +34,7 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any
     return value
 
 
-def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
+def check_whole_number(least: int = 1, most: int = MAX_INT) -> Any:
     """Return a typer callback that checks a whole number against `least` and `most`; the help shows no range."""
 
     def check(context: typer.Context, option: typer.CallbackParam, value: int | None) -> int | None:
@@ -68,7 +68,7 @@ def declare(parameter: VerbParameter, values: Sequence[str] = ()) -> Parameter:
     option = parameter.option
     kind: Any = parameter.kind
     callback: Any = refuse_empty if kind in TEXTS and option.least else None
-    callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback
+    callback = check_whole_number(option.least, option.most) if kind in (int, int | None) else callback
     callback = check_amount if kind in (float, float | None) else callback
     settings: dict[str, Any] = {
         "metavar": option.metavar,
@@ -86,7 +86,7 @@ def declare(parameter: VerbParameter, values: Sequence[str] = ()) -> Parameter:
     )
 
 
-PICK = "?"
+PICK_SESSION = "?"
 """The value of --resume without an ID: the person picks a session from a list."""
 NoPlugins = Annotated[
     bool, typer.Option("--no-plugins", help="Start without plugins.", callback=_switch_plugins, expose_value=False)
@@ -184,7 +184,7 @@ class SharedOptions:
         return working_folder(self.directory)
 
 
-def take_options(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
+def expand_dataclasses(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
     """Return the function that typer calls in place of one with dataclass parameters, such as `SharedOptions`: it has
     an option for each field except those in `without`. An option given before the command applies unless it is repeated
     after the command."""

@@ -97,10 +97,10 @@ def _list_values(values: str) -> list[tuple[str, str]]:
     """Return the values of an option or argument, as its row has them."""
     if not values.startswith(COMPLETED_BY):
         return [(value, "") for value in values.split()]
-    from nexus_cli.core.late_methods import compile_methods_late  # noqa: PLC0415  (most lines ask for no values)
+    from nexus_cli.core.lazy_methods import compile_methods_lazily  # noqa: PLC0415  (most lines ask for no values)
     from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (as above)
 
-    compile_methods_late()
+    compile_methods_lazily()
     make_process_private()
     from nexus_cli.cli.verb_values import list_values  # noqa: PLC0415  (as above)
 

@@ -50,7 +50,7 @@ TOPICS: Mapping[str, str] = {
 }
 """Every page and its line in the list."""
 
-MOST_FOUND = 12
+MAX_FOUND = 12
 """Most sections that a search shows."""
 _SETTING = re.compile(r'#? ?(\[\[?[\w."~/-]+\]\]?|[\w."*() -]+ = .+)')
 """A line of config.toml with a setting or an example of one; all other comments are text."""
@@ -64,7 +64,7 @@ def page_text(topic: str) -> str:
 
 def search_pages(words: Sequence[str]) -> list[tuple[str, str, str]]:
     """Return page, heading and a line of each section that has all `words` at the beginning of words, whatever their
-    case; the best first, at most `MOST_FOUND`."""
+    case; the best first, at most `MAX_FOUND`."""
     patterns = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in words]
     ranked: list[tuple[int, str, str, str]] = []
     for topic in TOPICS:
@@ -75,7 +75,7 @@ def search_pages(words: Sequence[str]) -> list[tuple[str, str, str]]:
                 best = max(lines, key=hits.__getitem__, default=heading)
                 ranked.append((2 * hits[heading] + hits[best], topic, heading, best))
     ranked.sort(key=lambda row: -row[0])
-    return [(topic, heading, line) for _, topic, heading, line in ranked[:MOST_FOUND]]
+    return [(topic, heading, line) for _, topic, heading, line in ranked[:MAX_FOUND]]
 
 
 def _read_page(topic: str) -> str:

@@ -36,7 +36,7 @@ OVERDUE = 1.25
 """Factor of a stall limit: a loop that is blocked in a wait for longer did not end it."""
 LATE_AFTER = 20
 """Ticks after which a turn that has to end is ended, even if the loop answers."""
-WAKE = signal.SIGURG
+WAKE_SIGNAL = signal.SIGURG
 """The signal that wakes the main thread from a system call; without a handler the system ignores it."""
 
 
@@ -83,8 +83,8 @@ class LoopWatchdog:
         if self._entered == 1:
             self._loop = asyncio.get_running_loop()
             self._signal, self._alive, self._over = 0, True, threading.Event()
-            for number in (WAKE, signal.SIGALRM):
-                signal.signal(number, self._break_in)
+            for number in (WAKE_SIGNAL, signal.SIGALRM):
+                signal.signal(number, self._raise_in_loop)
             self._signals = _SignalPipe()
             threading.Thread(target=self._watch, args=(self._over,), name="watchdog", daemon=True).start()
         return self
@@ -111,8 +111,8 @@ class LoopWatchdog:
             else:
                 self._blocked += 1
             if self._blocked >= BLOCKED_AFTER:
-                self._terminal.let_keys_signal()
-                signal.pthread_kill(threading.main_thread().ident or 0, WAKE)
+                self._terminal.enable_signal_keys()
+                signal.pthread_kill(threading.main_thread().ident or 0, WAKE_SIGNAL)
             is_deaf = self._blocked >= EXIT_AFTER and late >= EXIT_AFTER - BLOCKED_AFTER
             if problem is not None and (is_deaf or late >= LATE_AFTER) and not over.is_set():
                 self._exit(problem)
@@ -161,7 +161,7 @@ class LoopWatchdog:
             return NexusError("network", "request failed", f"no data for {seconds:g} seconds", "Try again")
         return None
 
-    def _break_in(self, number: int, frame: FrameType | None) -> None:
+    def _raise_in_loop(self, number: int, frame: FrameType | None) -> None:
         """Raise an exception in the code that blocks the loop, if that is the turn's wait for the provider."""
         if self._exiting.locked():  # it would interrupt the last lines on stderr
             return
@@ -176,7 +176,7 @@ class LoopWatchdog:
         if stall_limit(asyncio.current_task(self._loop)) is None:
             return
         if self._signal or self._session().passed_limit() is not None:
-            self._session().break_in(process.find_stopper(self._signal) if self._signal else "timeout")
+            self._session().interrupt_from_signal(process.find_stopper(self._signal) if self._signal else "timeout")
         elif self._problem() is not None:
             raise StallError
 
@@ -221,7 +221,7 @@ class _Terminal:
         self._set: list[object] | None = None
         """The attributes as set here; None if nothing was changed."""
 
-    def let_keys_signal(self) -> None:
+    def enable_signal_keys(self) -> None:
         """Turn ISIG on, unless it is on, stdin is no terminal, or another job is in the foreground."""
         if self._set is not None:
             return

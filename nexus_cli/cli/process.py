@@ -31,7 +31,7 @@ def find_stopper(number: int) -> str:
     return "person" if number == SIGINT else "end"
 
 
-def take_in_hand() -> None:
+def set_up_process() -> None:
     """Set up this process for its command line: signals, garbage collection, import path, descriptors."""
     global _writes_result
     _writes_result = True

@@ -87,10 +87,10 @@ def open_work_folder(folder: Path, worktree: str, *, quiet: bool) -> WorkFolder:
     if not worktree and current_worktree is None:
         return WorkFolder(folder)
     from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415  (few runs are in a worktree)
-    from nexus_cli.worktrees.worktrees import stay_in  # noqa: PLC0415  (as above)
+    from nexus_cli.worktrees.worktrees import enter_existing  # noqa: PLC0415  (as above)
 
     if current_worktree is not None and worktree in ("", current_worktree.name):
-        return WorkFolder(folder, stay_in(current_worktree))
+        return WorkFolder(folder, enter_existing(current_worktree))
     root = current_worktree.folder if current_worktree else project_root(folder)
     stay = enter_prepared(find_source(root), worktree)
     return WorkFolder(stay.place_of(folder, root), stay, removes=True, quiet=quiet)

@@ -25,7 +25,7 @@ _PERSONAL = "See `nexus docs personal`: theme, keys, status line, title"
 _THEME = "/config ui.theme dark (or light) sets the theme"
 _VI = "/config ui.keys vi turns on vi keys"
 _REPORT = "`nexus doctor --json` in a shell prints details for a bug report"
-NEAR = 0.7
+MIN_SIMILARITY = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""
 PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("revert", "restore"), _UNDO),
@@ -87,7 +87,7 @@ def discover() -> dict[str, Command]:
     return {command.name: command for command in commands}
 
 
-HOMONYMS = ("plan",)
+DIFFERENT_IN_SHELL = ("plan",)
 """Slash commands that are others than the shell commands of their name."""
 
 
@@ -105,7 +105,7 @@ def _shell_names(*, is_client: bool = False) -> re.Pattern[str]:
         alone = r"(?![\w-]| [a-z])" if command.verbs[1:] else r"(?![\w-])"
         forms = [rf" (?:{verbs})\b"] * bool(verbs) + [alone] * (command.verbs[0] in usable_verbs)
         further = f"(?:{'|'.join(forms)})"
-        is_shared = forms and command.name not in HOMONYMS
+        is_shared = forms and command.name not in DIFFERENT_IN_SHELL
         names += [alias + further for alias in command.names] if is_shared else []
     return re.compile(
         r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
@@ -134,8 +134,8 @@ def use_slash_names(text: str) -> str:
 
     is_client = IS_CLIENT.get()
     renamed = _shell_names(is_client=is_client).sub(shorten, text)
-    is_elsewhere = is_client and _shell_names().sub(shorten, renamed) != renamed
-    place = "shell" if is_elsewhere else "session" if is_client and _refused_names().search(renamed) else ""
+    is_on_other_machine = is_client and _shell_names().sub(shorten, renamed) != renamed
+    place = "shell" if is_on_other_machine else "session" if is_client and _refused_names().search(renamed) else ""
     end = renamed[len(renamed.rstrip(". \n")) :]
     return f"{renamed.removesuffix(end)} (in a {place} on the server's machine){end}" if place else renamed
 
@@ -164,6 +164,6 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
     typed = name.casefold()
     near = next(
         (known_name for known_name in commands_by_name if typed and known_name.startswith(typed)), ""
-    ) or nearest_name(typed, commands_by_name, NEAR)
+    ) or nearest_name(typed, commands_by_name, MIN_SIMILARITY)
     hint = PEER_COMMANDS.get(typed) or (f"Did you mean /{near}?" if near else "/help lists the commands")
     raise UsageError(f"/{name}", "there is no such command", hint)

@@ -14,22 +14,22 @@ from nexus_cli.commands.sessions import SessionReport, build_session
 from nexus_cli.commands.skill import describe_guide, describe_untrusted, list_agents, name_origin
 from nexus_cli.commands.undo import record_act
 from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
-from nexus_cli.commands.worktree import diff_value, follow_apply_in
+from nexus_cli.commands.worktree import diff_value, record_apply_in_session
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.option import Argument
-from nexus_cli.core.running_workers import AT_WORK, RunningWorkers, WorkerObject, describe_state
+from nexus_cli.core.running_workers import ACTIVE_STATES, RunningWorkers, WorkerObject, describe_state
 from nexus_cli.guides.skills import Skill
 from nexus_cli.reports.text.blocks import Blocks, Table
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import cut_line, dollars, short, worker_title
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
 NONE = "No workers in this session."
-DOING = 200
+MAX_ACTIVITY_CELLS = 200
 """Most cells of the activity of a worker."""
 APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
 WorkerId = Annotated[str, Argument("ID", "The worker's id, such as w1.")]
@@ -70,7 +70,7 @@ def workers_text(value: JsonObject) -> Blocks:
 def _describe_task(worker: JsonObject) -> str:
     """Return the role and the task of a worker, and what it does now."""
     role = f"{worker['recipe']}: " if worker["recipe"] != "worker" else ""
-    now = f" · {cut_line(worker['doing'], DOING)}" if worker["doing"] else ""
+    now = f" · {cut_line(worker['doing'], MAX_ACTIVITY_CELLS)}" if worker["doing"] else ""
     return f"{role}{worker_title(worker['task'])}{now}"
 
 
@@ -153,7 +153,7 @@ async def steer_worker(
 async def stop_worker(context: CommandContext, worker: WorkerId) -> Act:
     """Stop a worker; completed steps are kept."""
     row, running = _require_running(context, worker)
-    if row["state"] not in AT_WORK:
+    if row["state"] not in ACTIVE_STATES:
         raise usage_error(
             "agents",
             f"stop {worker}",
@@ -181,7 +181,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
             "this worker has no worktree; its changes, if any, are in your folder",
             "/diff shows the changes",
         )
-    if row["state"] in AT_WORK:
+    if row["state"] in ACTIVE_STATES:
         raise usage_error("agents", arguments, "this worker is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
         return print_act(row["left"] or f"{row['id']} has no worktree.")
@@ -221,7 +221,7 @@ async def _apply(context: CommandContext, row: JsonObject, record: WorktreeRecor
     return a sentence about that."""
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    report = await follow_apply_in(context.session, record, row["id"], reviewed)
+    report = await record_apply_in_session(context.session, record, row["id"], reviewed)
     show_report(context, report)
     if report.value["conflicts"]:
         return ""
@@ -253,7 +253,9 @@ def _complete_workers(source: Source, *, at_work: bool = False, to_review: bool 
     """Return the ids of the workers, or of those that run, or of those whose changes wait for a review."""
     rows = _rows(source)
     return [
-        row["id"] for row in rows if (not at_work or row["state"] in AT_WORK) and (not to_review or row["to_review"])
+        row["id"]
+        for row in rows
+        if (not at_work or row["state"] in ACTIVE_STATES) and (not to_review or row["to_review"])
     ]
 
 

@@ -55,7 +55,7 @@ class SessionSource(Source):
 
 def highest_level(session: Session) -> Limits:
     """Return the highest level of a session of a server; any level of another one."""
-    return Limits(allow=None if session.is_bare else session.options.most_allow)
+    return Limits(allow=None if session.has_no_ledger else session.options.most_allow)
 
 
 def refuse_above(highest: Limits, level: str, subject: str) -> None:

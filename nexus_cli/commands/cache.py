@@ -24,10 +24,10 @@ from nexus_cli.ledger import Ledger, RequestRow, pick_request
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.text.blocks import Blocks, Columns, Paragraph, TitledTable, aligns, paragraphs
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import PURPOSES, dollars, number, plural, share, when
 
-BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
+MISS_CAUSES = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
 COLUMNS: Columns = {
     "request": lambda row: str(row["step"]),
@@ -39,7 +39,7 @@ COLUMNS: Columns = {
     "cost": lambda row: dollars(row["cost_usd"]) if row["missed"] else "-",
     "why": lambda row: ("by nexus: " if row["ours"] else "") + row["why"],
 }
-LEAVES = ("written", "expected", "input")
+OPTIONAL_COLUMNS = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
 
 SUMMARY = "compact"
@@ -168,7 +168,7 @@ def _details(pair: RequestPair) -> JsonObject:
 
 def _total(rows: Sequence[RequestPair]) -> CacheTotal:
     usage = sum((row.row.reported_usage for row in rows if row.row.reported_usage), Usage())
-    missed = [row for row in rows if row.row.reported_usage and row.diagnosis.kind in BLAMED]
+    missed = [row for row in rows if row.row.reported_usage and row.diagnosis.kind in MISS_CAUSES]
     costs, causes = [row.cost_usd for row in missed], Counter(row.diagnosis.ours for row in missed)
     return {
         "requests": len(rows),
@@ -237,7 +237,7 @@ def cache_text(value: JsonObject, width: int) -> Blocks:
     yield _summary(value["total"])
     own = [row for row in rows if row["lane"] == "main"]
     yield TitledTable("requests", _fit_columns(own, width - 2), own)
-    yield from _beside([row for row in rows if row["lane"] != "main"])
+    yield from _sum_side_requests([row for row in rows if row["lane"] != "main"])
     yield from rewrite_lines(value["rewrites"])
     if value["total"]["misses"]:
         yield from ["", name_commands("`nexus cache why N` explains request N.")]
@@ -293,14 +293,14 @@ def _summary(total: JsonObject) -> str:
 def _fit_columns(rows: Sequence[JsonObject], width: int) -> Columns:
     """Return the columns of a table of some requests, without those that do not fit into `width`; all if no table
     fits."""
-    for count in range(len(LEAVES) + 1):
-        columns = {name: column for name, column in COLUMNS.items() if name not in LEAVES[:count]}
+    for count in range(len(OPTIONAL_COLUMNS) + 1):
+        columns = {name: column for name, column in COLUMNS.items() if name not in OPTIONAL_COLUMNS[:count]}
         if aligns(columns, rows, width):
             return columns
     return {**COLUMNS, "request": lambda row: f"request {row['step']}"}
 
 
-def _beside(rows: Sequence[JsonObject]) -> Blocks:
+def _sum_side_requests(rows: Sequence[JsonObject]) -> Blocks:
     """Sum up the requests beside the conversation: one line for each purpose."""
     lines = []
     for lane in dict.fromkeys(row["lane"] for row in rows):

@@ -112,8 +112,8 @@ class CommandContext(Protocol):
     async def busy(self, title: str, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` like a turn: `title` is shown, and Ctrl+C stops it through `Session.cancel`."""
 
-    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` beside everything else, at most until the REPL ends."""
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` in the background, at most until the REPL ends."""
 
     def fill(self, text: str) -> None:
         """Replace the text in the input box."""

@@ -10,7 +10,7 @@ from nexus_cli.commands.command import CommandContext, run_act, usage_error
 from nexus_cli.commands.pin import describe_pin
 from nexus_cli.commands.verb import Act, ActReport, Noun, Report, Verb, print_act, report_act
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.event import TOO_LITTLE, CompactionDone
+from nexus_cli.core.event import NOTHING_TO_SUMMARIZE, CompactionDone
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.option import Argument, Option
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable
@@ -22,8 +22,8 @@ SOURCES = {
     "transcript": "a transcript of these messages",
     "originals": "the original messages, not the earlier summary",
 }
-FATES = {"whole": "word for word", "part": "in part", "no": "summarized only"}
-MOST_NAMED, MOST_LISTED = 3, 12
+QUOTE_LABELS = {"whole": "word for word", "part": "in part", "no": "summarized only"}
+MAX_NAMED, MAX_LISTED = 3, 12
 """Most messages named as staying among the summarized ones, and most of the person's messages shown."""
 PLACES = {
     "window": "remains in place",
@@ -35,7 +35,7 @@ PLACES = {
 def compaction_text(value: JsonObject) -> Blocks:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
-        effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "nexus might refuse a compaction"
+        effect = "Nothing to compact" if value["why"] == NOTHING_TO_SUMMARIZE else "nexus might refuse a compaction"
         yield f"{effect}: {value['why']} ({number(value['before'])} tokens in use)."
         yield _pin_rows(value["pins"])
         return
@@ -54,8 +54,8 @@ def compaction_text(value: JsonObject) -> Blocks:
     yield Paragraph("Tokens are estimated.", "  ")
     source = SOURCES.get(summary["source"], summary["source"])
     how = f"{summary['model']} will write the summary from {source}: {summary['why']}."
-    yield from ["", _goes(goes), "", how]
-    yield _words(value["words"])
+    yield from ["", _list_summarized(goes), "", how]
+    yield _list_user_messages(value["words"])
     yield _pin_rows(value["pins"])
     yield from _describe_cost(value["cost"])
 
@@ -64,21 +64,21 @@ def _list_kinds(part: JsonObject) -> str:
     return part.get("kinds") or ", ".join(f"{kind} {number(tokens)}" for kind, tokens in part["by_kind"].items())
 
 
-def _goes(goes: JsonObject) -> str:
+def _list_summarized(goes: JsonObject) -> str:
     """List the messages to be summarized by number, the way to read them afterwards, and those among them that stay."""
     how = "the model can recall them" if goes["recall"] else "/drops prints them"
     text = f"The summary will replace messages {goes['first']} to {goes['last']}; {how}"
     inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
-    return f"{text}. Kept: {name_first(inside, MOST_NAMED)} (your last request)."
+    return f"{text}. Kept: {name_first(inside, MAX_NAMED)} (your last request)."
 
 
-def _words(rows: Sequence[JsonObject]) -> TitledTable:
+def _list_user_messages(rows: Sequence[JsonObject]) -> TitledTable:
     """List the person's messages in the summarized part, each with its outcome."""
-    newest = rows[-MOST_LISTED:]
+    newest = rows[-MAX_LISTED:]
     count_note = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
-    columns = {"message": "entry", "kept as": lambda row: FATES.get(row["kept"], ""), "text": "text"}
+    columns = {"message": "entry", "kept as": lambda row: QUOTE_LABELS.get(row["kept"], ""), "text": "text"}
     return TitledTable(f"your messages{count_note}", columns, newest)
 
 
@@ -105,10 +105,10 @@ def _describe_cost(cost: JsonObject) -> Blocks:
             "cold": lambda row: dollars(row["cold"]),
         }
         yield TitledTable("cost", columns, rows)
-    yield from ["", _sum_up(cost)]
+    yield from ["", _describe_rewrite_cost(cost)]
 
 
-def _sum_up(cost: JsonObject) -> str:
+def _describe_rewrite_cost(cost: JsonObject) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
     state, cache_state = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown", "cold")
     rows, price = cost["next"][:2], cost["now"][cache_state]

@@ -18,7 +18,7 @@ from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.option import Argument, Option
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 

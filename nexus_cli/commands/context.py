@@ -32,7 +32,7 @@ from nexus_cli.reports.context import (
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
 from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, Drawn, Paragraph, TitledTable
 from nexus_cli.reports.text.lines import cut_line, measure_attached, number, short
-from nexus_cli.reports.text.look import PLAIN, ReportStyle
+from nexus_cli.reports.text.style import PLAIN, ReportStyle
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.options import Options
 from nexus_cli.text.cells import cells
@@ -292,7 +292,10 @@ def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
             for server in servers
         )
         yield "MCP", ["; ".join(spent)]
-    yield "Left out", _left_out([drop for drop in value["drops"] if not drop.get("back")], value.get("missed"))
+    yield (
+        "Left out",
+        _describe_omissions([drop for drop in value["drops"] if not drop.get("back")], value.get("missed")),
+    )
     notices, rewrite = list(value["notices"]), value["rewrite"]
     if rewrite:
         text = describe_rewrite(rewrite)
@@ -304,7 +307,7 @@ def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
         yield "Note", [notice]
 
 
-def _left_out(drops: Sequence[JsonObject], missed: int | None) -> Sequence[str]:
+def _describe_omissions(drops: Sequence[JsonObject], missed: int | None) -> Sequence[str]:
     """Describe the drops, of which the status line counts those that are `missed`, and the way to read them."""
     if not drops:
         return ["nothing"]

@@ -34,7 +34,7 @@ MOST = 512 * 1024
 """Most bytes of a diff."""
 NAMES = 500
 """Most untracked files that are named."""
-MOST_NAMES = 50
+MAX_NAMES = 50
 """Most files that are listed."""
 LARGE = 64 * 1024
 """Size in bytes above which an untracked file is only named."""
@@ -98,10 +98,10 @@ def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Repor
 def folder_diff(folder: Path, ledger: Ledger, session: str) -> DiffReport | SessionChanges:
     """Return the changes since the last commit, or without git those of the session. Blocks."""
     try:
-        return _by_git(folder, StopFlag(), "", MOST)
+        return _read_git_diff(folder, StopFlag(), "", MOST)
     except GitError as reason:
         files = ledger.log(session).files()
-        changed = [_near(path, folder) for path, how in files if how != "read"]
+        changed = [_shorten_path(path, folder) for path, how in files if how != "read"]
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
 
 
@@ -127,9 +127,9 @@ def diff_text(value: JsonObject) -> Blocks:
 
 
 def _list_names(names: list[str]) -> Blocks:
-    yield from (Verbatim(name.replace("\n", "\\n"), "  ") for name in names[:MOST_NAMES])
-    if len(names) > MOST_NAMES:
-        yield f"[{plural(len(names) - MOST_NAMES, 'more file')}]"
+    yield from (Verbatim(name.replace("\n", "\\n"), "  ") for name in names[:MAX_NAMES])
+    if len(names) > MAX_NAMES:
+        yield f"[{plural(len(names) - MAX_NAMES, 'more file')}]"
 
 
 def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked: Sequence[str] = ()) -> DiffReport:
@@ -145,7 +145,7 @@ def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked:
     }
 
 
-def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
+def _read_git_diff(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
     """Return the changes of a repository, `room` bytes at most, and of its submodules; `inside` precedes each path.
 
     Git runs in each submodule by itself: from the repository above, it would start filters that the submodule names.
@@ -166,11 +166,11 @@ def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
     names = files + environments
     fitting = text[: text.rfind(b"\n", 0, room) + 1] if len(text) > room else text
     cut = f"{len(text) - len(fitting):,} more bytes" if len(fitting) < len(text) else ""
-    added, unread = _new_files(folder, inside, names[:NAMES], 0 if cut else room - len(fitting))
+    added, unread = _diff_new_files(folder, inside, names[:NAMES], 0 if cut else room - len(fitting))
     diff, names = fitting.decode("utf-8", "replace") + added, [inside + name for name in names]
     for name in _list_submodules(git, folder, stop):
         with suppress(GitError):
-            part = _by_git(folder / name, stop, f"{inside}{name}/", max(0, room - len(diff)))
+            part = _read_git_diff(folder / name, stop, f"{inside}{name}/", max(0, room - len(diff)))
             diff, cut = diff + part["text"], cut or part["cut"]
             unread, names = unread + part["unread"], names + part["untracked"]
     return diff_report(diff, cut, unread, names)
@@ -208,7 +208,7 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
     command = f"git diff {revision or 'HEAD'}"
     try:
         if not revision:
-            value = await run_in_thread(lambda stop: _by_git(folder, stop, "", MOST))
+            value = await run_in_thread(lambda stop: _read_git_diff(folder, stop, "", MOST))
             names = value["unread"]
             untracked = f"\nUntracked files, not in the diff:\n{chr(10).join(names)}\n" if names else ""
             text = value["text"] + untracked
@@ -228,12 +228,12 @@ def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
     return text[:MOST].decode("utf-8", "replace")
 
 
-def _new_files(folder: Path, inside: str, names: list[str], room: int) -> tuple[str, list[str]]:
+def _diff_new_files(folder: Path, inside: str, names: list[str], room: int) -> tuple[str, list[str]]:
     """Return the diffs of those new files among `names` that fit into `room` characters, and the names of the
     others; `inside` precedes each path."""
     text, unread = "", []
     for name in names:
-        diff = _new_file(folder / name, inside + name) if len(text) < room else ""
+        diff = _diff_new_file(folder / name, inside + name) if len(text) < room else ""
         if diff and len(text) + len(diff) <= room:
             text += diff
         else:
@@ -241,7 +241,7 @@ def _new_files(folder: Path, inside: str, names: list[str], room: int) -> tuple[
     return text, unread
 
 
-def _new_file(path: Path, name: str) -> str:
+def _diff_new_file(path: Path, name: str) -> str:
     """Return the diff that adds a text file; "" for any other file, and for a large one."""
     try:
         content = read_real_file(path, LARGE)
@@ -273,7 +273,7 @@ def _git(git: Git, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
     return result.output, result.status
 
 
-def _near(path: str, folder: Path) -> str:
+def _shorten_path(path: str, folder: Path) -> str:
     """Return `path` relative to `folder` if it is inside, else unchanged."""
     return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path
 

@@ -9,7 +9,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.option import Option
 from nexus_cli.reports.text.blocks import Blocks, Paragraph
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 NARROW = 40

@@ -20,10 +20,10 @@ from nexus_cli.core.option import Argument, Option
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.text.blocks import Blocks, Table, Verbatim
-from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import asked_again, describe_drop, describe_missed, name_cause
+from nexus_cli.reports.text.command_names import name_commands
+from nexus_cli.reports.text.lines import count_recalled, describe_drop, describe_missed, name_cause
 
-MOST_SHOWN, MOST = 4000, 100_000
+MAX_SHOWN, MOST = 4000, 100_000
 """Characters shown in a session by default, and most characters of a range there."""
 _RANGE = re.compile(r"(-?\d{0,12}):(-?\d{0,12})")
 DropId = Annotated[str, Argument("ID", "The drop's id, such as d3.")]
@@ -75,7 +75,7 @@ def session_drops(ledger: Ledger, session: str) -> DropsReport:
 def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropReport]:
     """Print the original content of a drop; in a session only its beginning, or a range."""
     text, start, end = _read_range(source, drop, span)
-    end = min(end, start + (MOST if span else MOST_SHOWN)) if source.live else end
+    end = min(end, start + (MOST if span else MAX_SHOWN)) if source.live else end
     recorded_drop = next((candidate for candidate in read_log(source).drops() if candidate.id == drop), None)
     value: DropReport = {
         "version": 1,
@@ -120,15 +120,17 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     count, cap = session.context.counter.count, session.context.budget.output_cap
     piece = await asyncio.to_thread(cut_piece, text, start, end, cap, count)
     block = f'<recalled id="{drop}" characters="{start}:{piece.end} of {len(text)}">\n{piece.text}\n</recalled>'
-    tokens, remark = count(block), ""
+    tokens, encoding_note = count(block), ""
     if remaining := await asyncio.to_thread(count_large, text[piece.end : end], cap, count):
         next_command = f"/drops recall {drop} {piece.end}:{end}"
-        remark = f"About {remaining:,} of {tokens + remaining:,} tokens are left out. To send more: {next_command}"
+        encoding_note = (
+            f"About {remaining:,} of {tokens + remaining:,} tokens are left out. To send more: {next_command}"
+        )
     read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
     context.attach(block, f"{drop}, about {plural(tokens, 'token')}")
     context.feed(ContextRecall(drop, tokens))
-    return print_act(remark, drop)
+    return print_act(encoding_note, drop)
 
 
 def drops_text(value: JsonObject) -> Blocks:
@@ -150,7 +152,7 @@ def drops_text(value: JsonObject) -> Blocks:
     }
     yield Table(columns, drops)
     again = sum(1 for d in out if d.get("recalls"))
-    sentence = asked_again(again, len(out), len(drops))
+    sentence = count_recalled(again, len(out), len(drops))
     sentence += describe_missed(value) if session is None else ""
     yield from ["", f"{sentence[0].upper()}{sentence[1:]}. Tokens are estimated."]
     beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)

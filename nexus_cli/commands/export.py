@@ -131,7 +131,7 @@ def _read_words(source: Source, words: Sequence[str], output: str) -> tuple[str,
     except UsageError as error:
         if output or isinstance(error, AmbiguousError):
             raise
-        if not _bare(text) or os.path.isdir(source.folder() / text):
+        if not _is_bare_word(text) or os.path.isdir(source.folder() / text):
             return "", "", text
         why = f"must be one of {', '.join(FORMATS)}, or a session"
         raise usage_error("export", text, why, f"To write a file with this name: /export md {text}") from error
@@ -156,7 +156,7 @@ def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, es
     return map(make_redactor(), pieces)
 
 
-def _bare(name: str) -> bool:
+def _is_bare_word(name: str) -> bool:
     """True if `name` may be meant as a format or a session: one word, no path and no name with a suffix."""
     return bool(name) and not any(char in "./\\~" or char.isspace() for char in name)
 

@@ -17,7 +17,7 @@ from inspect import isfunction, signature
 from nexus_cli import commands, reports
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.blocks import Blocks, lay_out
-from nexus_cli.reports.text.look import ReportStyle
+from nexus_cli.reports.text.style import ReportStyle
 
 SUFFIX = "_text"
 MODULES = tuple(
@@ -51,13 +51,13 @@ def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
         (name.removesuffix(SUFFIX), form) for name, form in vars(import_module(module)).items() if name.endswith(SUFFIX)
     )
     return {
-        name: _laid_out(form)
+        name: _wrap_text_form(form)
         for name, form in named_forms
         if isfunction(form) and form.__annotations__.get("return") == "Blocks"
     }
 
 
-def _laid_out(form: Callable[..., Blocks]) -> Callable[..., str]:
+def _wrap_text_form(form: Callable[..., Blocks]) -> Callable[..., str]:
     parameter_count = len(signature(form).parameters)
 
     @wraps(form)

@@ -58,7 +58,7 @@ SYNONYMS = {
     **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), DROP),
 }
 """Synonyms of the verbs."""
-NEAR = 0.7
+MIN_SIMILARITY = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
 Ids = Annotated[list[str], Argument("ID", "Ids of goals or steps, such as g1 g2.")]
@@ -138,7 +138,7 @@ def _check_words(text: str) -> None:
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
         raise usage_error("goal", text, "the action is missing", f"Use /goal done {first} or /goal drop {first}")
-    near = SYNONYMS.get(first) or nearest_name(first, (DONE, DROP), NEAR)
+    near = SYNONYMS.get(first) or nearest_name(first, (DONE, DROP), MIN_SIMILARITY)
     if near and (ids or not names):
         hint = f"Did you mean /goal {near} {' '.join(ids) or 'ID'}? /goal lists the ids"
         raise usage_error("goal", text, "unknown action", hint)

@@ -8,7 +8,7 @@ from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
 from nexus_cli.reports.text.blocks import Blocks, Paragraph
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 
 
 class HooksReport(VersionedReport):

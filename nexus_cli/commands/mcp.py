@@ -19,10 +19,10 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedRep
 from nexus_cli.core.option import Argument, Directory, Option
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.shared_types import T
-from nexus_cli.mcp.server_entries import SCHEMES, fit_name, parse_entry
+from nexus_cli.mcp.server_entries import SCHEMES, make_tool_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue, ServerRow
 from nexus_cli.mcp.server_values import ServerEntry, ServerError, token_path
-from nexus_cli.mcp.tool_cache import MOST_TOKENS, make_list, store_list
+from nexus_cli.mcp.tool_cache import MAX_TOKENS, make_list, store_list
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.session.session_servers import open_host
@@ -97,7 +97,7 @@ def build_list(source: Source, directory: Directory = "") -> Report[ServersRepor
     value: ServersReport = {
         "version": 1,
         "servers": to_json_value(catalogue.describe_servers(failed)),
-        "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
+        "sent": "each" if catalogue.tokens <= MAX_TOKENS else "one",
         "problems": list(catalogue.files.problems),
     }
     return Report("mcp_servers", value)
@@ -142,7 +142,7 @@ def add(
         raise UsageError(f"server {one_line(name)}", str(error), "See `nexus mcp add --help`") from None
     assert parsed is not None
     for known_entry in _read_catalogue(source, "").entries.values():
-        if known_entry.source == "personal" and fit_name(known_entry.name) == fit_name(name):
+        if known_entry.source == "personal" and make_tool_name(known_entry.name) == make_tool_name(name):
             why = f"its tools would have the same names as those of {known_entry.name}"
             why = why if known_entry.name != name else "this name is already in use"
             raise UsageError(f"server {name}", why, f"Remove that server first: nexus mcp remove {known_entry.name}")

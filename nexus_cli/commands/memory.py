@@ -16,7 +16,7 @@ from nexus_cli.core.option import Argument, Option
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table, Verbatim, paragraphs
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import plural, when
 
 HITS = 20

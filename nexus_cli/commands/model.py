@@ -128,12 +128,12 @@ async def set_model(
     available = context.session.context.available
     await context.reopen(resume_options(context, model=name))
     lines = [f"Using {context.session.model}. {await describe_cache_miss(context)}".rstrip()]
-    if context.session.context.available > available and (line := _offer_left_out(context)):
+    if context.session.context.available > available and (line := _offer_omitted(context)):
         lines.append(line)
     return print_act("\n".join(lines), context.session.model)
 
 
-def _offer_left_out(context: CommandContext) -> str:
+def _offer_omitted(context: CommandContext) -> str:
     """Return a line that offers the newest messages that were left out and have room now; "" if there are none."""
     record, usage = context.session.record, context.session.context.get_token_usage()
     room = usage["available"] - usage["total"]
@@ -156,7 +156,7 @@ async def describe_cache_miss(context: CommandContext) -> str:
         request = await asyncio.to_thread(context.session.prepare_next_request)
     except NexusError:
         return ""
-    tokens, new, info = request.tokens, request.sent_anew, context.session.engine.model.info
+    tokens, new, info = request.tokens, request.uncached_tokens, context.session.engine.model.info
     if not new or info.input_price == 0:
         return ""
     if new == tokens:

@@ -99,7 +99,7 @@ def _guard_command(command: Command, plugin: str) -> Command:
     )
 
 
-def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
+def describe_shadowed(cwd: Path, built_in: Collection[str]) -> str:
     """Return a line that names the guides whose name a built-in command has, "" for none. Blocks."""
     kinds = (GuideKind.SKILL, GuideKind.COMMAND)
     guides = [guide for kind in kinds for guide in find_guides(cwd, kind)[0] if guide.name in built_in]

@@ -15,7 +15,7 @@ from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.option import Argument
 from nexus_cli.reports.text.blocks import Blocks, TitledTable
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import number, plural
 from nexus_cli.session.session import Session
 

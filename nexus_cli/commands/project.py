@@ -12,13 +12,13 @@ from nexus_cli.config.prompts import load_prompt
 from nexus_cli.core.option import Argument, Option
 from nexus_cli.reports.instructions import check_written
 
-MOST_TOKENS = 400
+MAX_TOKENS = 400
 """Tokens of a NEXUS.md that `/init` writes, unless the person names another number."""
 
 
 async def write_instructions(
     context: CommandContext,
-    tokens: Annotated[int, Option("TOKENS", "Maximum size of the file in tokens.", is_positional=True)] = MOST_TOKENS,
+    tokens: Annotated[int, Option("TOKENS", "Maximum size of the file in tokens.", is_positional=True)] = MAX_TOKENS,
     words: Annotated[str, Argument("WORDS", "Further instructions.", is_text=True)] = "",
 ) -> None:
     """Write NEXUS.md: tested commands, and pitfalls.

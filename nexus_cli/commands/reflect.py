@@ -11,7 +11,7 @@ from nexus_cli.reports.text.blocks import Blocks, paragraphs
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.session.acts.memory import reflection
 
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 """Most facts that are named by their ids."""
 
 
@@ -31,7 +31,7 @@ def reflection_text(value: JsonObject) -> Blocks:
         yield from paragraphs(value["text"].strip().splitlines() or ["(no answer)"])
     if new := value.get("waiting"):
         every = "all" if len(new) > 1 and not value["older"] else "ID" if len(new) > 1 else new[0]
-        names = ", ".join(new) if len(new) <= MOST_SHOWN else f"{new[0]} to {new[-1]}"
+        names = ", ".join(new) if len(new) <= MAX_SHOWN else f"{new[0]} to {new[-1]}"
         lessons = f"{plural(len(new), 'new lesson')} ({names})"
         yield from ["", f"{lessons}: review with /memory, keep with /memory accept {every}."]
 

@@ -18,7 +18,7 @@ from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.option import Argument, Option
-from nexus_cli.core.shielded_work import wait_settled
+from nexus_cli.core.shielded_work import wait_uncancelled
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import Replay
 
@@ -79,7 +79,7 @@ async def rewind(
     context.session.refuse_to_leave()
     if part != FILES:
         context.session.refuse_while_busy()
-    return await _go_back(context, turn, part)
+    return await _rewind_to(context, turn, part)
 
 
 def _list_turns(record: LaneLog, session: str) -> list[_Turn]:
@@ -131,7 +131,7 @@ async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_T
     return await context.choose(title, choices) or ""
 
 
-async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
+async def _rewind_to(context: CommandContext, turn: _Turn, part: str) -> Rewound:
     undo_reports: list[UndoReport] = []
     if part != CONVERSATION:
         stop = threading.Event()
@@ -172,7 +172,7 @@ async def _undo_turns(
             for report in rewind_files(record, request, first, say, stop.is_set):
                 undo_reports.append(report)
 
-    await context.busy("rewinding", wait_settled(asyncio.to_thread(rewind), stop.set))
+    await context.busy("rewinding", wait_uncancelled(asyncio.to_thread(rewind), stop.set))
 
 
 def _merge(reports: Sequence[UndoReport], first: int) -> JsonObject:

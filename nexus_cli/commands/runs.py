@@ -30,7 +30,7 @@ from nexus_cli.reports.runs import (
 
 OFFERED = 20
 """Most runs that completion offers."""
-MOST_SELECTED = 10_000
+MAX_SELECTED = 10_000
 """Most runs that are cancelled or paused together."""
 RunId = Annotated[str, Argument("ID", "The run's id, such as run-12.", least=0)]
 
@@ -78,7 +78,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
         filters["entity"] = entity.key
     elif role := ledger.spaces.own_role():
         filters["principal"] = role  # not those of colleagues
-    open_runs = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **filters)
+    open_runs = runs.list_runs([state for state in STATES if state not in ENDED], MAX_SELECTED, **filters)
     return [listed_run for listed_run in reversed(open_runs) if listed_run.type in UNATTENDED]
 
 
@@ -163,7 +163,7 @@ def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
 
 def _list_asking(source: Source) -> list[Run]:
     """Return the runs whose questions the person can be asked now."""
-    from nexus_cli.runs.away_report import waiting_runs  # noqa: PLC0415  (few projects have runs)
+    from nexus_cli.runs.missed_runs import waiting_runs  # noqa: PLC0415  (few projects have runs)
     from nexus_cli.runs.run_approvals import asks_approval  # noqa: PLC0415  (as above)
 
     runs = source.ledger.runs
@@ -232,7 +232,7 @@ def resume_run(
         return report
     now = ledger.runs.get(target_run.key)
     if asks_approval(target_run) and not source.is_served:
-        source.work_beside(partial(_drive, ledger, now))
+        source.run_in_background(partial(_drive, ledger, now))
         return Report("", run_report(ledger, now), changed=True)
     is_left = target_run.state == FAILED or asks_approval(target_run)
     outcome = f"continues{' with `nexus serve`' * is_left}"
@@ -281,10 +281,10 @@ def _answer(source: Source, run: Run, answer: str, resume: str) -> bool:
 
 async def _drive(ledger: Ledger, run: Run, say: TakeText) -> None:
     """Let a run go on in this process, unless another one has taken it; print how far it came."""
-    from nexus_cli.runs.away_report import describe_rest  # noqa: PLC0415
+    from nexus_cli.runs.missed_runs import describe_rest  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
 
-    with closing(ledger.connect_again()) as own_ledger:
+    with closing(ledger.reconnect()) as own_ledger:
         runner = Runner(own_ledger)
         try:
             await runner.run_due(key=run.key)

@@ -16,7 +16,7 @@ from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Rec
 from nexus_cli.core.run import Plan
 from nexus_cli.reports.runs import name_state
 from nexus_cli.reports.text.blocks import Blocks, Table
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import cut_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def plans_text(value: JsonObject) -> Blocks:
     columns = {
         "id": "id",
         "next": _next,
-        "when": _when,
+        "when": _describe_next_time,
         "level": "level",
         "made by": lambda plan: plan["agent"] or plan["by"],
         "last run": _last,
@@ -49,7 +49,7 @@ def plan_text(value: JsonObject) -> Blocks:
         who = "`nexus serve` or `nexus serve --once` starts the run"
         yield f"{plan['id']} is due now: {value['run']} is queued. {who}."
         return
-    when = f"{_when(plan)}, next {_next(plan)}" if plan["cron"] else _next(plan)
+    when = f"{_describe_next_time(plan)}, next {_next(plan)}" if plan["cron"] else _next(plan)
     if outcome == "paused":
         yield f"{plan['id']} is paused ({_title(plan)})."
         return
@@ -80,7 +80,7 @@ def _next(plan: JsonObject) -> str:
     return f"{format_local_minute(plan['next_at'])} (in {plan['in']})"
 
 
-def _when(plan: JsonObject) -> str:
+def _describe_next_time(plan: JsonObject) -> str:
     return f"{plan['cron']} {plan['zone']}" if plan["cron"] else "once"
 
 

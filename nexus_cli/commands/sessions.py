@@ -30,12 +30,12 @@ from nexus_cli.core.typed_text import GIVEN_BLOCK, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.ledger.search import SearchResult
-from nexus_cli.ledger.sessions import makers_of
+from nexus_cli.ledger.sessions import owners_of
 from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.last_exchange import short_id, title_of
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import cut_line, known_dollars, when
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
@@ -45,7 +45,7 @@ MOST = 200
 LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
-STEPS_KEPT = "Completed steps are kept."
+STEPS_SAVED = "Completed steps are kept."
 Key = Annotated[str, Argument("ID", "Session id (or its start or end) or name.")]
 TITLE = 100
 """Most characters of a title."""
@@ -181,7 +181,7 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *,
     ends = ledger.short_ids([info.id for info in infos])
     values = [ListedSession(to_json_value(info), short=end) for info, end in zip(infos, ends, strict=True)]
     if ledger.db.is_shared:
-        makers = makers_of(ledger.db, [info.id for info in infos])
+        makers = owners_of(ledger.db, [info.id for info in infos])
         for value in values:
             value["person"] = makers[value["id"]]
     return {"version": 1, "sessions": values, "total": total, "runs": hidden_runs}
@@ -269,7 +269,7 @@ def stop_session(
     ledger = source.ledger
     if key.startswith("run-"):
         cancel_run(source, key)
-        return report_act(f"{key} was cancelled. {STEPS_KEPT}", key)
+        return report_act(f"{key} was cancelled. {STEPS_SAVED}", key)
     session = source.find(key)
     _refuse_open(source, session)
     owner = stop_running(ledger, session)
@@ -278,7 +278,7 @@ def stop_session(
         if source.confirm is None:
             raise UsageError(f"session {session}", f"this would stop {owner_name}, process {owner.pid}", "Add --yes")
         if not source.confirm(
-            f"The session is open in {owner_name}, process {owner.pid}. {STEPS_KEPT} Stop the process?"
+            f"The session is open in {owner_name}, process {owner.pid}. {STEPS_SAVED} Stop the process?"
         ):
             return report_act("")
     if not ledger.end_owner(session, owner):
@@ -287,7 +287,7 @@ def stop_session(
             f"process {owner.pid} has closed the session in the meantime",
             "`nexus sessions list --running` lists the open sessions",
         )
-    return report_act(f"process {owner.pid} was asked to stop. {STEPS_KEPT}", session)
+    return report_act(f"process {owner.pid} was asked to stop. {STEPS_SAVED}", session)
 
 
 def stop_running(ledger: Ledger, session: str) -> LockOwner:

@@ -18,7 +18,7 @@ from nexus_cli.core.option import Argument
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.text.blocks import Blocks, Table
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.find_recipe import find_all_agents

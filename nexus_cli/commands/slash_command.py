@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.option import LISTS, TEXTS, VerbParameter
 from nexus_cli.core.shared_types import T, TakeText
-from nexus_cli.core.shielded_work import wait_settled
+from nexus_cli.core.shielded_work import wait_uncancelled
 
 _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
@@ -37,7 +37,7 @@ def make_slash_command(noun: Noun) -> Command:
             if report is not None:
                 show_report(context, report)
         else:
-            report = await _run_beside(context, noun, verb, values)
+            report = await _run_in_thread(context, noun, verb, values)
         if report is not None and report.changed:
             context.note_act(f"/{noun.name} {arguments}".rstrip())
 
@@ -106,8 +106,8 @@ class AskingSource(SessionSource):
             task.cancel()
         return await task
 
-    def work_beside(self, work: Callable[[TakeText], Coroutine[Any, Any, None]]) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._context.work_beside(work(self._context.say)))
+    def run_in_background(self, work: Callable[[TakeText], Coroutine[Any, Any, None]]) -> None:
+        self._loop.call_soon_threadsafe(lambda: self._context.run_in_background(work(self._context.say)))
 
     def end(self) -> None:
         """Withdraw a question that is open once the command is stopped, or is asked after it."""
@@ -116,7 +116,7 @@ class AskingSource(SessionSource):
             waiting.cancel()
 
 
-async def _run_beside(context: CommandContext, noun: Noun, verb: Verb, values: JsonObject) -> Report[Any]:
+async def _run_in_thread(context: CommandContext, noun: Noun, verb: Verb, values: JsonObject) -> Report[Any]:
     """Run a verb in a thread, which may ask the person; show its report and return it."""
     if verb.of_session and verb.authority is Authority.READS:
         warn_if_stale(context)
@@ -129,7 +129,7 @@ async def _run_beside(context: CommandContext, noun: Noun, verb: Verb, values: J
     async def work() -> None:
         running = asyncio.to_thread(verb.run, source, **values)
         try:
-            reports.append(await (wait_settled(running) if verb.busy else running))
+            reports.append(await (wait_uncancelled(running) if verb.busy else running))
             show_report(context, reports[0])
         finally:
             source.end()
@@ -203,7 +203,7 @@ def _read_line(verb: Verb, line: str) -> JsonObject:
     takes_text = bool(arguments) and arguments[-1].option.is_text
     values: dict[str, Any] = {}
     free_words: list[re.Match[str]] = []
-    words = _WORD.finditer(_take_text(verb, values, line))
+    words = _WORD.finditer(_extract_text_option(verb, values, line))
     for word in words:
         flag, sign, value = _unquote(word).partition("=")
         is_option = word[3] and (flag in options or (flag.startswith("--") and word[3] != "--"))
@@ -219,8 +219,8 @@ def _read_line(verb: Verb, line: str) -> JsonObject:
             if following is None:
                 raise _WrongWords(flag, "the value is missing")
             value = _unquote(following)
-        _take(values, chosen, value)
-    _take_words(verb, values, arguments, free_words)
+        _assign_value(values, chosen, value)
+    _assign_words(verb, values, arguments, free_words)
     missing = [
         argument for argument in arguments if argument.default is Parameter.empty and argument.name not in values
     ]
@@ -231,7 +231,7 @@ def _read_line(verb: Verb, line: str) -> JsonObject:
     return values
 
 
-def _take_text(verb: Verb, values: dict[str, Any], line: str) -> str:
+def _extract_text_option(verb: Verb, values: dict[str, Any], line: str) -> str:
     """Add the option whose value is a text to `values`; return the line without it."""
     chosen = next(
         (parameter for parameter in verb.parameters if parameter.option.is_text and not parameter.option.is_argument),
@@ -251,7 +251,7 @@ def _take_text(verb: Verb, values: dict[str, Any], line: str) -> str:
         text = _unquote(quoted)
     elif quoted is None and text[:1] in ("'", '"'):
         raise _WrongWords(line, f"the quote {text[0]} is not closed")
-    _take(values, chosen, text.strip())
+    _assign_value(values, chosen, text.strip())
     return before
 
 
@@ -265,7 +265,7 @@ def _read_rest(word: re.Match[str]) -> str:
     return word.string[word.start() :]
 
 
-def _take(values: dict[str, Any], chosen: VerbParameter, text: str) -> None:
+def _assign_value(values: dict[str, Any], chosen: VerbParameter, text: str) -> None:
     """Read the value of a parameter, and add it to `values`."""
     if chosen.kind is bool:
         if text:
@@ -295,7 +295,7 @@ def _take(values: dict[str, Any], chosen: VerbParameter, text: str) -> None:
     values[chosen.name] = value
 
 
-def _take_words(
+def _assign_words(
     verb: Verb, values: dict[str, Any], arguments: Sequence[VerbParameter], free_words: list[re.Match[str]]
 ) -> None:
     """Give the words that are no options to a positional number, the arguments, a positional text, then to flags."""
@@ -303,17 +303,19 @@ def _take_words(
     last = [parameter for parameter in positional if not parameter.is_first]
     numbers = [parameter for parameter in positional if parameter.is_first and parameter.name not in values]
     if numbers and free_words and _INTEGER.fullmatch(_unquote(free_words[0])):
-        _take(values, numbers[0], _unquote(free_words.pop(0)))
+        _assign_value(values, numbers[0], _unquote(free_words.pop(0)))
     for argument in arguments[: len(free_words)]:
         if argument is arguments[-1] and argument.kind in TEXTS and not last:
             if argument.kind in LISTS and not argument.option.is_text:
                 for word in free_words:
-                    _take(values, argument, _unquote(word))
+                    _assign_value(values, argument, _unquote(word))
                 return
             is_text = argument.option.is_text and len(free_words) > 1
-            _take(values, argument, _read_rest(free_words[0]) if is_text else " ".join(map(_unquote, free_words)))
+            _assign_value(
+                values, argument, _read_rest(free_words[0]) if is_text else " ".join(map(_unquote, free_words))
+            )
             return
-        _take(values, argument, _unquote(free_words.pop(0)))
+        _assign_value(values, argument, _unquote(free_words.pop(0)))
     for word in free_words:
         text = _unquote(word)
         flag = f"--{text.casefold()}"
@@ -321,7 +323,7 @@ def _take_words(
         chosen = next((parameter for parameter in (*flags, *last) if parameter.name not in values), None)
         if chosen is None:
             raise _WrongWords(_read_rest(word), "unexpected argument")
-        _take(values, chosen, "" if chosen in flags else text)
+        _assign_value(values, chosen, "" if chosen in flags else text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:

@@ -19,8 +19,8 @@ from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Rec
 from nexus_cli.core.run import AGENT, PRIORITY, Entity, Run, Space, SpaceMessage, check_name
 from nexus_cli.core.services import Spaces
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
-from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import MOST_MEMBERS, cut_line, plural, when
+from nexus_cli.reports.text.command_names import name_commands
+from nexus_cli.reports.text.lines import MAX_MEMBERS, cut_line, plural, when
 from nexus_cli.text.cells import cells, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.ledger import Ledger
 
-MOST_SHOWN, MOST_PRIORITY = 10_000, 9
+MAX_SHOWN, MAX_PRIORITY = 10_000, 9
 COUNTED = 10_000
 """Most new messages that are counted."""
 LONGEST = 60
@@ -211,8 +211,8 @@ def set_goals(
     from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
 
     act, _, argument = " ".join(words or ["list"]).partition(" ")
-    if priority and priority > MOST_PRIORITY:
-        raise UsageError(f"--priority {priority}", f"must be at most {MOST_PRIORITY}", "1 is the highest")
+    if priority and priority > MAX_PRIORITY:
+        raise UsageError(f"--priority {priority}", f"must be at most {MAX_PRIORITY}", "1 is the highest")
     ledger, outcome = source.ledger, ""
     who = find_agent(ledger, read_settings(source), agent, source.folder())
     if act == "add":
@@ -285,7 +285,7 @@ def read(
 ) -> Report[SpaceReport]:
     """Print the newest messages of a space, and mark them as read."""
     member, reader = find_member(source, read_settings(source), space, name)
-    value = read_space(source.ledger, member, reader, min(last, MOST_SHOWN))
+    value = read_space(source.ledger, member, reader, min(last, MAX_SHOWN))
     is_news = any(not message["seen"] for message in value["messages"])
     return Report("space_messages", value, uncut=True, changed=is_news)
 
@@ -423,7 +423,7 @@ def message_lines(message: JsonObject, width: int) -> Blocks:
 
 def _name_members(space: JsonObject) -> str:
     names = [member["name"] + (" (agent)" if member["type"] == "agent" else "") for member in space["members"]]
-    return name_first(names, MOST_MEMBERS)
+    return name_first(names, MAX_MEMBERS)
 
 
 def _complete_spaces(source: Source) -> Sequence[str]:

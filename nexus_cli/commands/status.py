@@ -27,7 +27,7 @@ from nexus_cli.hooks.hook_list import Hook, list_hooks
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import join_names, plural, sandbox_line
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.capability_snapshot import snapshot, status

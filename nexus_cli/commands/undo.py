@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from nexus_cli.undo.undo_turn import UndoRequest
 
 Undone = Report[Annotated[Any, "undo.undo_turn.UndoReport"]]
-MOST_PATHS = 100
+MAX_PATHS = 100
 """Most paths of a kind that are listed."""
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Most paths in the record of an act."""
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
 Paths = Annotated[list[str] | None, Argument("[PATH]...", "Only changes to these files and folders.")]
@@ -105,7 +105,7 @@ def open_undo(
         log = source.ledger.log(source.ledger.find_session(session).id) if key else read_log(source)
         request = undo_request(log, folder, turn=turn, paths=paths or (), dry_run=dry_run)
     if not source.live:
-        settle(source, Path(request.project))
+        recover_killed_commands(source, Path(request.project))
     return log, request
 
 
@@ -140,9 +140,11 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
     if log is None and not request.dry_run and (changed_paths := [*value["restored"], *value["removed"]]):
         name = request.session.removeprefix("worktree-")
         description = (
-            f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, MOST_NAMED)}"
+            f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, MAX_NAMED)}"
         )
-        tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
+        notify_worktree_session(
+            source, request.project, name, lambda log: record_act(log, description, log.count_turns())
+        )
     moved = any(reference["restored"] for reference in value["references"])
     changed = not request.dry_run and bool(moved or value["restored"] or value["removed"])
     status, note = 1 if value["kept"] or value["not_covered"] else 0, ""
@@ -159,7 +161,7 @@ def record_act(log: Log, description: str, turn: int) -> None:
     log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
 
 
-def tell_its_session(source: Source, project: str, name: str, tell: Callable[[LaneLog], None]) -> None:
+def notify_worktree_session(source: Source, project: str, name: str, tell: Callable[[LaneLog], None]) -> None:
     """Call `tell` with the log of the session that worked in a worktree: the newest session there, or that of its
     worker. A failure is only reported, because the files are already written."""
     try:
@@ -173,7 +175,7 @@ def tell_its_session(source: Source, project: str, name: str, tell: Callable[[La
         source.say(f"the session of the worktree was not notified: {error.message}.")
 
 
-def settle(source: Source, project: Path) -> None:
+def recover_killed_commands(source: Source, project: Path) -> None:
     """Check what a killed command changed in a project and its worktrees, and report what was restored."""
     from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
 
@@ -183,7 +185,7 @@ def settle(source: Source, project: Path) -> None:
 
 def undo_text(value: JsonObject) -> Blocks:
     """List what was restored, removed and kept, and what is left to the person."""
-    from nexus_cli.undo.follow_changes import KILLED_SINCE  # noqa: PLC0415
+    from nexus_cli.undo.follow_changes import KILLED_MEANWHILE  # noqa: PLC0415
     from nexus_cli.undo.plan_restore import UNSURE  # noqa: PLC0415
     from nexus_cli.undo.read_references import name_references  # noqa: PLC0415
 
@@ -222,7 +224,7 @@ def undo_text(value: JsonObject) -> Blocks:
     if unsure:
         yield f"{describe_unsure(unsure)} To revert them, undo the turn with --all or with their paths."
     for subject in value["unfollowed"]:
-        command = subject.removesuffix(f": {KILLED_SINCE}")
+        command = subject.removesuffix(f": {KILLED_MEANWHILE}")
         text = f"{value['action'].capitalize()} does not cover {subject}"
         if command != subject:
             text = (
@@ -252,9 +254,9 @@ def _count(paths: Sequence[str]) -> str:
 
 def _headline(value: JsonObject, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
-    from nexus_cli.undo.follow_changes import KILLED_SINCE  # noqa: PLC0415
+    from nexus_cli.undo.follow_changes import KILLED_MEANWHILE  # noqa: PLC0415
 
-    if not counts and any(not subject.endswith(KILLED_SINCE) for subject in value["unfollowed"]):
+    if not counts and any(not subject.endswith(KILLED_MEANWHILE) for subject in value["unfollowed"]):
         return f"Nothing to {verb} in the covered files."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
@@ -267,9 +269,9 @@ def _headline(value: JsonObject, counts: str) -> str:
 
 def _listed(rows: Sequence[str]) -> Blocks:
     """Yield the first rows, and how many more there are."""
-    yield from (Wrapped(mask_unprintable(row), "  ") for row in rows[:MOST_PATHS])
-    if len(rows) > MOST_PATHS:
-        yield Paragraph(f"[and {len(rows) - MOST_PATHS:,} more]", "  ")
+    yield from (Wrapped(mask_unprintable(row), "  ") for row in rows[:MAX_PATHS])
+    if len(rows) > MAX_PATHS:
+        yield Paragraph(f"[and {len(rows) - MAX_PATHS:,} more]", "  ")
 
 
 NOUN = Noun(

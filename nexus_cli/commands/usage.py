@@ -25,9 +25,9 @@ from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import dollars, list_components, number, plural, share
-from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
+from nexus_cli.reports.text.style import PLAIN, ReportStyle, plot
 
 TURNS = 10
 WORDS = 80
@@ -108,8 +108,8 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
             "estimated": sum(1 for row in every if row.was_answered and not row.reported),
             "unanswered": sum(1 for row in every if not row.was_answered),
         },
-        "models": _by((row.model, row) for row in every),
-        "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
+        "models": _sum_by_name((row.model, row) for row in every),
+        "kinds": _sum_by_name([*kinds, *((WORKERS, row) for row in theirs)]),
         "turns": _turns(logs[0], info.turns, rows, theirs),
         "series": sorted(series, key=itemgetter("at")),
     }
@@ -123,8 +123,8 @@ def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
     return rows + [row for worker in workers for row in _worker_requests(ledger, worker)]
 
 
-def _by(named_rows: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
-    """Sum by name, the name with the most input first."""
+def _sum_by_name(named_rows: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
+    """Sum up rows by their name; the name with the most input comes first."""
     sums = [{"name": name, **_sum_requests(rows)} for name, rows in group_pairs(named_rows).items()]
     return sorted(sums, key=lambda group: -group["input"])
 

@@ -149,20 +149,20 @@ class Source:
     def choose(self, title: str, rows: Sequence[tuple[str, str, str]]) -> str:
         """Let the person of an open session pick one of several, each a key, a label and a detail; return its key, ""
         for none."""
-        raise _refuse_here("choosing from a list")
+        raise _unsupported_here("choosing from a list")
 
     def read_stdin(self) -> str:
         """Return the text that a program pipes into a shell command."""
-        raise _refuse_here("reading stdin")
+        raise _unsupported_here("reading stdin")
 
     def read_raw(self, least: int) -> bytes:
         """Return the bytes of stdin, up to its end, or at least so many of them."""
-        raise _refuse_here("reading stdin")
+        raise _unsupported_here("reading stdin")
 
     def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
         """Write a text to a new file of the person: of this name, or of the second one in the folder of this name.
         Return the path; "" if a client writes the file."""
-        raise _refuse_here("writing a file")
+        raise _unsupported_here("writing a file")
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work to its end and return its result, in the event loop of the open session if there is one."""
@@ -170,17 +170,17 @@ class Source:
 
         return asyncio.run(work)
 
-    def work_beside(self, work: Callable[[TakeText], Coroutine[Any, Any, None]]) -> None:
+    def run_in_background(self, work: Callable[[TakeText], Coroutine[Any, Any, None]]) -> None:
         """Run work beside everything else in the open session; the work is given a function that prints a line."""
-        raise _refuse_here("work in the background")
+        raise _unsupported_here("work in the background")
 
     def drive(self, run: Run) -> Report[Any] | None:
         """Execute a run in the terminal of a shell command until it ends or waits, and report it; None elsewhere."""
         return None
 
 
-def _refuse_here(subject: str) -> UsageError:
-    """Return the error of a verb that asks for what its place cannot do."""
+def _unsupported_here(subject: str) -> UsageError:
+    """Return the error of a verb that needs what its front end does not support."""
     return UsageError(subject, "not available here", "Use the command in a shell")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.undo import MOST_NAMED, record_act, settle, tell_its_session
+from nexus_cli.commands.undo import MAX_NAMED, notify_worktree_session, record_act, recover_killed_commands
 from nexus_cli.commands.verb import ActReport, Authority, Noun, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.worktree_record import WorktreeObject, WorktreeRecord, find_source, find_worktree
@@ -58,7 +58,7 @@ def build_list(
 
     project = None if everywhere else find_project(source.folder())
     if project is not None:
-        settle(source, project)
+        recover_killed_commands(source, project)
     worktrees = [describe_worktree(record) for record in list_worktrees(project)]
     value: WorktreesReport = {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
     return Report("worktrees", value, uncut=True)
@@ -111,18 +111,20 @@ def apply_changes(source: Source, name: Name) -> Applied:
             f"worktree {name} was created from worktree {parent.name}; the changes are applied to that worktree."
         )
     if source.live:
-        report: Applied = source.wait(follow_apply_in(source.live, record))
+        report: Applied = source.wait(record_apply_in_session(source.live, record))
         return report
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
 
     def tell(log: LaneLog) -> None:
         _record_apply(log, record, result, f"worktree {name}", log.count_turns())
 
-    tell_its_session(source, str(record.source), name, tell)
+    notify_worktree_session(source, str(record.source), name, tell)
     return _report_apply(record, result, f"to undo the apply: nexus undo --session worktree-{name}")
 
 
-async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str = "", reviewed: str = "") -> Applied:
+async def record_apply_in_session(
+    session: Session, record: WorktreeRecord, worker: str = "", reviewed: str = ""
+) -> Applied:
     """Merge a worktree, that of a `worker` if one is named, or its `reviewed` state, into the project as a change of
     the session, and record that."""
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
@@ -156,7 +158,7 @@ def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str
         log.record_memo(Memo(WORK, utc_now(), log.last_id(), work))
     if result.written or names:
         conflicts = f"; conflicts are left in {names}" if names else ""
-        written = name_first(result.written, MOST_NAMED) or "no file"
+        written = name_first(result.written, MAX_NAMED) or "no file"
         record_act(log, f"applied the changes of {of} to the project: {written}{conflicts}", turn)
 
 
@@ -197,7 +199,7 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
     project = find_project(source.folder())
-    settle(source, project)
+    recover_killed_commands(source, project)
     return find_worktree_of(project, name)
 
 

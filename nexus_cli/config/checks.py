@@ -22,7 +22,7 @@ from nexus_cli.core.real_files import read_real
 FILES = "{files}"
 """Stands in a command for the edited files; a command without it looks at the whole project."""
 SECONDS = 20.0
-_MOST = 64 * 1024
+_MAX = 64 * 1024
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
@@ -126,7 +126,7 @@ def list_checks(
 
 def _is_in_pyproject(project: Path, program: str) -> bool:
     try:
-        data, _ = read_real(os.path.join(os.path.realpath(project), "pyproject.toml"), _MOST)
+        data, _ = read_real(os.path.join(os.path.realpath(project), "pyproject.toml"), _MAX)
         return f"[tool.{program}".encode() in data
     except (OSError, ValueError):
         return False

@@ -7,7 +7,7 @@ import re
 _ADDRESS = re.compile(r"(postgres(?:ql)?://)(?:([^\s:@/?\"']*)(?::[^\s\"']*)?@)?([^\s?\"']*)(?:\?[^\s\"']*)?")
 _NO_PORT = re.compile(r":(?!\d+(?:[/,]|$))[^/,]*")
 """Text in place of a port, which may be a password."""
-_LEAST = 4
+_MIN = 4
 """Least characters of a part of a password that is replaced in other text."""
 
 
@@ -28,7 +28,7 @@ def _passwords(url: str) -> set[str]:
         value for name, _, value in (option.partition("=") for option in options.split("&")) if "password" in name
     ]
     return {
-        part for secret in (password, *secrets) for part in (secret, *re.split(r"[/@:]", secret)) if len(part) >= _LEAST
+        part for secret in (password, *secrets) for part in (secret, *re.split(r"[/@:]", secret)) if len(part) >= _MIN
     }
 
 

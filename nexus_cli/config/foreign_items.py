@@ -18,7 +18,7 @@ PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 """The variable with a plugin's folder, in its hooks, servers and guides."""
 UNSET = re.compile(r"\$\{user_config\.[\w-]+\}|\bCLAUDE_PLUGIN_DATA\b(?!=)", re.ASCII)
 """What Claude fills into hooks, servers and guides of a plugin, and nexus does not have."""
-ABOVE = "../"
+PARENT_PREFIX = "../"
 """Before the path of a file beside `.nexus`."""
 SKILLS = (".agents/skills", ".claude/skills", ".codex/skills")
 COMMANDS = (".claude/commands",)
@@ -63,21 +63,21 @@ _COMMAND = re.compile(
 fence, which shows how a guide is written: nothing in it runs."""
 NO_SERVERS = "is not a JSON object with servers: nexus ignores the file"
 """The reason that a file of servers is left out."""
-MOST_HOOKS = 200
+MAX_HOOKS = 200
 """Most hooks of one file."""
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """The name of a variable; one of a function that bash exports has other signs."""
 LOADER_VARIABLES = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
 """Beginnings of variables that decide what a program loads, also one that starts the sandbox: a project sets none."""
-MOST_KEYS = 10
+MAX_KEYS = 10
 """Most keys of an entry that a line names."""
-MOST_WORDS = 40
+MAX_WORDS = 40
 """Most words of a hook's command that are looked for in the project."""
 _FOLDERS = "(?:CLAUDE_PROJECT_DIR|NEXUS_PROJECT_DIR|PWD)"
 _PROJECT = re.compile(rf"[\"']?\$(?:\{{{_FOLDERS}[^}}]*\}}|{_FOLDERS}\b)[\"']?/?")
 """The project's folder, as hooks name it."""
 _WORD = re.compile(r"[\w@%+=:,.~/-]+")
-_WRITTEN = re.compile(r"(?<!<)&?>{1,2}[|&]?\s*[\"']?[\w@%+=:,.~/-]+|\btee\b(?:\s+[\"']?[\w@%+=:,.~/-]+[\"']?)+")
+_OUTPUT_REDIRECT = re.compile(r"(?<!<)&?>{1,2}[|&]?\s*[\"']?[\w@%+=:,.~/-]+|\btee\b(?:\s+[\"']?[\w@%+=:,.~/-]+[\"']?)+")
 """The files that a line only writes: by a redirect, or by tee."""
 
 
@@ -132,7 +132,7 @@ def describe_unread(entry: object) -> str:
     """Return the keys of a server's entry that nexus does not read, such as `envFile, timeout: not read`; "" for
     nothing."""
     keys = [key for key in entry if key not in SERVER_KEYS] if isinstance(entry, dict) else []
-    return f"{one_line(name_first(keys, MOST_KEYS))}: not read" if keys else ""
+    return f"{one_line(name_first(keys, MAX_KEYS))}: not read" if keys else ""
 
 
 def read_hooks(data: bytes) -> tuple[list[tuple[str, str, JsonObject]], list[str]]:
@@ -143,9 +143,9 @@ def read_hooks(data: bytes) -> tuple[list[tuple[str, str, JsonObject]], list[str
         return [], ["is not valid JSON: nexus ignores its hooks"]
     table = value.get("hooks") if isinstance(value, dict) else value
     hooks = [*_find_hooks(table, left_out)] if table is not None else []
-    if len(hooks) > MOST_HOOKS:
-        left_out.append(f"has more than {MOST_HOOKS} hooks: nexus ignores the others")
-    return hooks[:MOST_HOOKS], left_out
+    if len(hooks) > MAX_HOOKS:
+        left_out.append(f"has more than {MAX_HOOKS} hooks: nexus ignores the others")
+    return hooks[:MAX_HOOKS], left_out
 
 
 def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, JsonObject]]:
@@ -216,8 +216,8 @@ def find_scripts(command: str) -> list[str]:
     """Return possible paths in the project in a line of the shell, relative to it, whatever quotes and signs are
     around it. A name in a folder that the line names (`cd .claude && sh ./check.sh`) is there too; a log that the line
     only writes is not."""
-    plain = _WRITTEN.sub(" ", _PROJECT.sub("./", command))
-    words = list(dict.fromkeys(_WORD.findall(plain)))[:MOST_WORDS]
+    plain = _OUTPUT_REDIRECT.sub(" ", _PROJECT.sub("./", command))
+    words = list(dict.fromkeys(_WORD.findall(plain)))[:MAX_WORDS]
     paths: dict[str, None] = {}
     for word in words:
         parts = [part for part in os.path.normpath(word).split("/") if part not in ("", ".", "..", "~")]

@@ -14,9 +14,9 @@ from pathlib import Path
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ
 
-_MOST = 1 << 20
+_MAX = 1 << 20
 """Most bytes of a file that are read."""
-_MOST_OF_END = 500
+_MAX_OF_END = 500
 """Most bytes of the beginning, and of the end, of a section in the names of its settings, each of which repeats it."""
 _SECTION = rb'\[(?!\])([a-z0-9.-]*)(?:[ \t\r]+"((?:\\[^\n]|[^"\\\n])*+)")?\]'
 _VALUE = rb'((?:\\(?:\r?\n|.)|"(?:\\(?:\r?\n|.)|[^"\\\n])*+"?|[^"\\\n#;])*+)'
@@ -39,8 +39,8 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
         name, inner, key, written, trailing = token.groups()
         if name is not None:
             section, end, _ = (name if inner is None else b"%b.%b" % (name, inner)).partition(b"\0")
-            if len(section) > 2 * _MOST_OF_END:
-                section = section[:_MOST_OF_END] + section[-_MOST_OF_END:]
+            if len(section) > 2 * _MAX_OF_END:
+                section = section[:_MAX_OF_END] + section[-_MAX_OF_END:]
             section += end
         elif key is not None:
             full = (b"%b.%b" % (section, key)).partition(b"\0")[0]  # a NUL in a subsection ends the name for git
@@ -90,4 +90,4 @@ def read_personal_settings(environ: Environ, *earlier: Path) -> Iterator[tuple[s
 def read_file_settings(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the settings of a file as `read_configuration` does, none if it cannot be read."""
     with suppress(OSError):
-        yield from read_configuration(read_beginning(path, _MOST))
+        yield from read_configuration(read_beginning(path, _MAX))

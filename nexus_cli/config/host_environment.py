@@ -19,13 +19,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Environ
 
-CHILD_OF = "NEXUS_CHILD_OF"
+CHILD_MARK = "NEXUS_CHILD_OF"
 """Variable that marks the processes of one child; a nested child appends its own value."""
 IN_SESSION = "NEXUS_IN_SESSION"
 """Variable of the model's commands and of hooks: a `nexus` that they start may not change what is permitted."""
-MOST_NESTED = 3
+MAX_NESTED = 3
 """Most runs of nexus around another one, each started by a command or hook of the one before."""
-_NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+_INTERPRETER_VARIABLES = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables by which programs find an interpreter in a virtual environment."""
 _GIT_PLACES = """
     GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR GIT_DIR GIT_GRAFT_FILE GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE
@@ -55,15 +55,15 @@ def is_of_project(venv: str, folder: Path, environ: Environ) -> bool:
 
 
 def refuse_endless_runs(environ: Environ) -> None:
-    """Raise `NexusError` in a run of nexus that has more than `MOST_NESTED` others around it.
+    """Raise `NexusError` in a run of nexus that has more than `MAX_NESTED` others around it.
 
     A git hook that calls nexus is called again by the commits of nexus, and each of these runs costs money.
     """
-    if len(environ.get(CHILD_OF, "").split()) > MOST_NESTED:
+    if len(environ.get(CHILD_MARK, "").split()) > MAX_NESTED:
         raise NexusError(
             "limit",
             "not started",
-            f"{MOST_NESTED + 1} runs of nexus are waiting for this one, each started by the previous run",
+            f"{MAX_NESTED + 1} runs of nexus are waiting for this one, each started by the previous run",
             "Check for a hook or script that calls nexus and is called by nexus",
         )
 
@@ -93,7 +93,7 @@ def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, 
     path_entries = _leave_out(entries, str(folder), os.path.join(venv, "bin"))
     if path_entries != entries:
         env["PATH"] = os.pathsep.join(path_entries) or os.defpath
-    for name in _NAMES_IT:
+    for name in _INTERPRETER_VARIABLES:
         value = env.get(name, "")
         if value and real_path(value).is_relative_to(venv):
             del env[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nexus_cli.config.paths import MOST_SETTINGS, exists, places
+from nexus_cli.config.paths import MAX_SETTINGS, exists, places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import read_beginning
 
@@ -32,8 +32,8 @@ def ledger_place() -> LedgerPlace:
             "ledger", "the ledger is not accessible in the sandbox", why, "Run this command outside the sandbox"
         )
     try:
-        data = read_beginning(folders.settings, MOST_SETTINGS + 1)
-        if b"url" not in data and len(data) <= MOST_SETTINGS:
+        data = read_beginning(folders.settings, MAX_SETTINGS + 1)
+        if b"url" not in data and len(data) <= MAX_SETTINGS:
             return folders.ledger
     except (FileNotFoundError, IsADirectoryError):
         return folders.ledger

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nexus_cli.config.paths import MOST_SETTINGS, Places, places
+from nexus_cli.config.paths import MAX_SETTINGS, Places, places
 from nexus_cli.config.setting_rules import Rule, SettingValue, TablesRule
 from nexus_cli.config.setting_tables import (
     DEFAULTS,
@@ -141,9 +141,9 @@ def find_line(text: str, parts: list[str]) -> int:
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if line.startswith("["):
-            key = table = _parts(line.strip("[]").partition("#")[0].rstrip("] "))
+            key = table = _split_key(line.strip("[]").partition("#")[0].rstrip("] "))
         elif "=" in line:
-            key = table + _parts(line.partition("=")[0])
+            key = table + _split_key(line.partition("=")[0])
         else:
             continue
         if key[: len(parts)] == parts:
@@ -151,7 +151,7 @@ def find_line(text: str, parts: list[str]) -> int:
     return 0
 
 
-def _parts(text: str) -> list[str]:
+def _split_key(text: str) -> list[str]:
     """Return the parts of a dotted key without their quotes."""
     return ["".join(part) for part in re.findall(r"\"([^\"]*)\"|'([^']*)'|([^.\s]+)", text)]
 
@@ -183,13 +183,13 @@ def read_settings_text(path: Path) -> str:
     try:
         if not path.is_file() and path.exists():
             raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` creates the file")
-        data = read_beginning(path, MOST_SETTINGS + 1)
+        data = read_beginning(path, MAX_SETTINGS + 1)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
-    if len(data) > MOST_SETTINGS:
-        raise NexusError("config", str(path), f"has more than {MOST_SETTINGS:,} bytes", "Move it away, or shorten it")
+    if len(data) > MAX_SETTINGS:
+        raise NexusError("config", str(path), f"has more than {MAX_SETTINGS:,} bytes", "Move it away, or shorten it")
     return decode_settings(data, path)
 
 

@@ -12,7 +12,7 @@ from nexus_cli.config.repository_owner import is_own_repository
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.shared_types import Environ
 
-MOST_SETTINGS = 1 << 20
+MAX_SETTINGS = 1 << 20
 """Most bytes of the personal settings, and of the servers beside them."""
 PACKAGE = Path(__file__).resolve().parent.parent
 

@@ -59,7 +59,7 @@ _GIT_SETTINGS = {
     "GIT_ALLOW_PROTOCOL": "none",
     "LC_ALL": "C",
 }
-_GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_ALLOWED_GIT_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """Variables of git that are kept: they only name the person's own configuration."""
 
 REAL_INTERPRETER = os.path.realpath(sys.executable)
@@ -83,10 +83,10 @@ def find_program(name: str, folder: Path | None = None, environ: Environ = os.en
     """Return the path of a program on the PATH that neither `folder`'s project nor the world can write, or None."""
     closed = _project_places(folder)
     for entry in _outside_entries(environ, closed):
-        program = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
-        if program is None or _leads_into(program, closed):
+        program = None if _is_writable_by_others(os.path.realpath(entry)) else shutil.which(name, path=entry)
+        if program is None or _resolves_into(program, closed):
             continue
-        if not _is_open_to_all(os.path.dirname(os.path.realpath(program))):
+        if not _is_writable_by_others(os.path.dirname(os.path.realpath(program))):
             return program
     return None
 
@@ -99,7 +99,7 @@ def find_named_program(name: str, folder: Path | None = None, environ: Environ =
     else:
         entries = _outside_entries(environ, closed)
         program = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
-    if program is not None and _leads_into(program, closed):
+    if program is not None and _resolves_into(program, closed):
         raise ProgramRefused("nexus does not run programs from the project", name)
     if program is None and shutil.which(name, path=environ.get("PATH", os.defpath)):
         raise ProgramRefused("found only in the project, and nexus does not run programs from the project", name)
@@ -117,7 +117,7 @@ def own_interpreter(folder: Path | None = None) -> str:
     """
     closed = _project_places(folder)
     for path in (sys.executable, REAL_INTERPRETER):
-        if not _leads_into(path, closed):
+        if not _resolves_into(path, closed):
             return path
     why = "the Python of nexus is in a folder that commands can change: install nexus elsewhere"
     raise ProgramRefused(why, sys.executable)
@@ -145,10 +145,10 @@ def _project_places(folder: Path | None) -> tuple[str, ...]:
 def _outside_entries(environ: Environ, closed: Sequence[str]) -> list[str]:
     """Return the absolute entries of the PATH that do not lead into `closed`."""
     entries = environ.get("PATH", os.defpath).split(os.pathsep)
-    return [entry for entry in entries if os.path.isabs(entry) and not _leads_into(entry, closed)]
+    return [entry for entry in entries if os.path.isabs(entry) and not _resolves_into(entry, closed)]
 
 
-def _leads_into(path: str, folders: Sequence[str]) -> bool:
+def _resolves_into(path: str, folders: Sequence[str]) -> bool:
     """Return True if `path` is in one of the real paths `folders`, or leads through one by a link: a command of the
     project could change that link."""
     try:
@@ -157,7 +157,7 @@ def _leads_into(path: str, folders: Sequence[str]) -> bool:
         return True
 
 
-def _is_open_to_all(folder: str) -> bool:
+def _is_writable_by_others(folder: str) -> bool:
     """Return True if others may write the real path `folder`, or rename a folder above it."""
     for place in (folder, *map(str, Path(folder).parents)):
         try:
@@ -181,9 +181,9 @@ def git_command(git: str, projects: Iterable[Path], *arguments: str) -> list[str
 
 
 def git_environment(folder: Path, environ: Environ = os.environ) -> dict[str, str]:
-    """Return the environment of git in `folder`: no network, no prompt, and of git's variables only `_GIT_KEPT`."""
+    """Return the environment of git in `folder`: no network, no prompt, only `_ALLOWED_GIT_VARIABLES` of git's own."""
     variables = copy_environ(environ).items()
-    env = {name: value for name, value in variables if not name.startswith("GIT_") or name in _GIT_KEPT}
+    env = {name: value for name, value in variables if not name.startswith("GIT_") or name in _ALLOWED_GIT_VARIABLES}
     return {**program_environment(env, folder), **_GIT_SETTINGS}
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 
-_MOST = 64 * 1024
+_MAX = 64 * 1024
 """Most bytes read of a settings file."""
 SETTINGS = "pyvenv.cfg"
 """File in a Python environment, by which it is known."""
@@ -56,7 +56,7 @@ def find_project_environment(project: Path, cwd: Path, environ: Environ) -> Proj
     """Find the environments of `project` for commands in `cwd`: the nearest one, then `.venv`, `venv`, and those that
     uv, poetry, pixi and conda would use. An activated environment of the project comes first. Never raises."""
     root = real_path(project)
-    folders = _folders_up(real_path(cwd), root)
+    folders = _list_ancestors(real_path(cwd), root)
     node = (folder / "node_modules" / ".bin" for folder in folders)
     paths = tuple(path for path in node if path.is_dir() and _is_inside(path, root))
     for candidate, may_be_outside in _candidates(folders, environ):
@@ -104,7 +104,7 @@ def use_project_environment(
     return env, ""
 
 
-def _folders_up(cwd: Path, root: Path) -> list[Path]:
+def _list_ancestors(cwd: Path, root: Path) -> list[Path]:
     """Return `cwd` and the folders above it up to `root`; the root alone if `cwd` is elsewhere."""
     if not cwd.is_relative_to(root):
         return [root]
@@ -131,7 +131,7 @@ def _candidates(folders: list[Path], environ: Environ) -> Iterator[tuple[Path, b
             yield environment, True
         for name in _CONDA:
             yield folder / name, False
-        yield from _named_by_conda(folder, environ)
+        yield from _find_conda_environment(folder, environ)
 
 
 def _poetry_environments(folder: Path, environ: Environ) -> list[Path]:
@@ -157,7 +157,7 @@ def _poetry_environments(folder: Path, environ: Environ) -> list[Path]:
     return sorted(paths, key=lambda path: [int(part) for part in re.findall(r"\d+", path.name[-5:])], reverse=True)
 
 
-def _named_by_conda(folder: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:
+def _find_conda_environment(folder: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:
     """Yield the environment that `environment.yml` names: in the project, or one of the person's own list."""
     for file in ("environment.yml", "environment.yaml"):
         fields = dict(_CONDA_NAME.findall(_read_text(folder / file)))
@@ -185,7 +185,7 @@ def _read_version(folder: Path) -> tuple[str | None, bool]:
 
 def _read_text(path: Path) -> str:
     try:
-        return read_beginning(path, _MOST).decode(errors="replace")
+        return read_beginning(path, _MAX).decode(errors="replace")
     except (OSError, ValueError):
         return ""
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, KINDS
+from nexus_cli.config.foreign_items import KINDS, PARENT_PREFIX
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_items
 from nexus_cli.core.elide import join_with_and, plural
@@ -61,7 +61,7 @@ def describe_waiting(project: Path, own: Collection[str] = ()) -> str:
     waiting = Counter(
         item.kind
         for key, item in configuration.items.items()
-        if key not in in_force and (item.kind in own or any(name.startswith(ABOVE) for name in item.parts))
+        if key not in in_force and (item.kind in own or any(name.startswith(PARENT_PREFIX) for name in item.parts))
     )
     counts = [plural(count, noun) for kind, noun in NOUNS.items() if (count := waiting[kind])]
     return f"Not active in this project: {join_with_and(counts)} (see `nexus trust`)" if counts else ""

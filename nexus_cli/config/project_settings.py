@@ -44,8 +44,8 @@ _CLOSED = {
     name for name in TABLES if not any(setting.in_projects for setting in FIXED_TABLES.get(name, {}).values())
 }.union(REMOVED_TABLES)
 """Tables of which a project may set nothing."""
-MOST_BYTES = 64 * 1024
-MOST_PROBLEMS = 3
+MAX_BYTES = 64 * 1024
+MAX_PROBLEMS = 3
 """Most problems listed one by one."""
 
 
@@ -58,7 +58,7 @@ class ProjectSettings:
     refused: tuple[str, ...] = ()
     """Keys and tables that a project may not set; ignored."""
     problems: tuple[str, ...] = ()
-    """Errors of invalid keys, which are ignored too: at most `MOST_PROBLEMS`, then a count."""
+    """Errors of invalid keys, which are ignored too: at most `MAX_PROBLEMS`, then a count."""
 
 
 def settings_in(folder: Path) -> Settings:
@@ -105,8 +105,8 @@ def _key_name(project: Path, settings: Settings) -> str:
 def read_project(data: bytes, source: str) -> ProjectSettings:
     """Parse the content of the project file `source`; raise `NexusError("config", ...)` if it is no valid TOML, not
     UTF-8 or too large."""
-    if len(data) > MOST_BYTES:
-        raise NexusError("config", source, f"larger than {MOST_BYTES // 1024} KiB", "Shorten the file")
+    if len(data) > MAX_BYTES:
+        raise NexusError("config", source, f"larger than {MAX_BYTES // 1024} KiB", "Shorten the file")
     table = parse_tables(decode_settings(data, source), source)
     values: dict[str, SettingValue] = {}
     refused: dict[str, None] = {}
@@ -123,8 +123,8 @@ def read_project(data: bytes, source: str) -> ProjectSettings:
                 values[key] = check_value(key if setting else _printable_key(key), value, source)
             except NexusError as error:
                 wrong.append(error.why)
-    problems = wrong[:MOST_PROBLEMS]
-    omitted = [f"{len(wrong) - MOST_PROBLEMS} more like these"] if wrong[MOST_PROBLEMS:] else []
+    problems = wrong[:MAX_PROBLEMS]
+    omitted = [f"{len(wrong) - MAX_PROBLEMS} more like these"] if wrong[MAX_PROBLEMS:] else []
     return ProjectSettings(values, tuple(refused), (*problems, *omitted))
 
 

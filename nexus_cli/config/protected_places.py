@@ -62,7 +62,7 @@ _FORGES = tuple(
     """.split()
 )
 """Credentials of forges, package registries, databases and mailboxes."""
-_MAY_HOLD = tuple(
+_BUILD_SETTINGS = tuple(
     """
     .config/pip/pip.conf .pip/pip.conf .m2/settings.xml .gradle/gradle.properties .gradle/init.gradle
     .config/uv/uv.toml .condarc .yarnrc .yarnrc.yml .bunfig.toml .cargo/config .cargo/config.toml .bundle/config
@@ -70,7 +70,7 @@ _MAY_HOLD = tuple(
     """.split()
 )
 """Settings of build tools, which may have a password for a mirror. A file with one counts as credentials."""
-_MOST_OF_SETTINGS = 256 * 1024
+_MAX_OF_SETTINGS = 256 * 1024
 """Most bytes of such a file that are searched."""
 _HISTORIES = tuple(
     """
@@ -135,7 +135,7 @@ _BROWSERS = (
 CREDENTIALS = _KEYS + _CLOUD + _FORGES + _HISTORIES + _MESSENGERS + _WALLETS + _AGENTS + _BROWSERS
 """Files and folders below a home folder that contain secrets; a folder includes everything in it."""
 
-_MOVED_BY = {
+_RELOCATING_VARIABLES = {
     "AWS_SHARED_CREDENTIALS_FILE": "",
     "AWS_CONFIG_FILE": "",
     "AZURE_CONFIG_DIR": "",
@@ -284,7 +284,7 @@ _OBEYED_BELOW = (
 PROTECTED_FILES = INSTRUCTION_FILES | SHELL_FILES | EDITOR_FILES | GIT_FILES
 
 
-MADE_BY_TOOLS = frozenset(
+BUILD_FOLDERS = frozenset(
     """
     node_modules bower_components jspm_packages site-packages venv .venv .tox .nox __pycache__ __pypackages__
     .mypy_cache .pytest_cache .ruff_cache .hypothesis .eggs target vendor dist build .cache .gradle .next .nuxt
@@ -297,7 +297,7 @@ index links to their repository."""
 
 def credential_paths(environ: Environ = os.environ) -> Paths:
     """Return credential paths, existing or not, below `HOME` and below the home folder of the user database."""
-    variables = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
+    variables = ("HOME", "XDG_CONFIG_HOME", *_RELOCATING_VARIABLES)
     paths, settings = _credential_paths(tuple((name, value) for name in variables if (value := environ.get(name))))
     return (*paths, *filter(holds_password, settings))
 
@@ -316,7 +316,7 @@ def holds_password(path: Path) -> bool:
 @lru_cache(64)
 def _shows_password(path: Path, *_stamp: int) -> bool:
     try:
-        return has_password(read_beginning(path, _MOST_OF_SETTINGS))
+        return has_password(read_beginning(path, _MAX_OF_SETTINGS))
     except OSError:
         return True
 
@@ -338,14 +338,14 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Paths, Pa
     base = os.path.normpath(environ.get("XDG_CONFIG_HOME", ""))
     if os.path.isabs(base):
         paths += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
-    for variable, name in _MOVED_BY.items():
+    for variable, name in _RELOCATING_VARIABLES.items():
         value = environ.get(variable, "")
         # KUBECONFIG is a list; KRB5CCNAME may have a kind in front.
         for part in value.removeprefix("FILE:").split(os.pathsep):
             # `HISTFILE=/dev/null` disables the history.
             if os.path.isabs(part) and not is_below(os.path.normpath(part), "/dev"):
                 paths.append(Path(os.path.normpath(part), name))
-    settings = tuple(home / name for home in homes for name in _MAY_HOLD)
+    settings = tuple(home / name for home in homes for name in _BUILD_SETTINGS)
     return tuple(dict.fromkeys(path for path in paths if len(path.parts) > 1)), settings
 
 

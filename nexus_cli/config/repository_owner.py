@@ -33,7 +33,7 @@ def is_shared_folder(folder: Path) -> bool:
     return os.path.realpath(folder) in map(os.path.realpath, _TEMPORARY)
 
 
-def is_of_somebody_else(file: Path) -> bool:
+def belongs_to_other_user(file: Path) -> bool:
     """Return True if `file` is in a shared folder and belongs to another user."""
     try:
         return is_shared_folder(file.parent) and os.lstat(file).st_uid not in own_ids()

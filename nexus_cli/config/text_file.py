@@ -63,8 +63,8 @@ def _decode_file(path: Path, read: Callable[[], UnaskedFile | None]) -> FileText
     return decode_head(file.data, name, file.limit, file.size) if file else None
 
 
-def odd_file(path: Path) -> str:
-    """Return one line for the person if `path` is not a regular file: a dangling link, a folder, a pipe, a device; ""
+def describe_special_file(path: Path) -> str:
+    """Describe in one line a `path` that is not a regular file: a dangling link, a folder, a pipe, a device; ""
     for a file or a missing path. Opens nothing."""
     try:
         mode = os.stat(path).st_mode
@@ -109,9 +109,9 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> FileText:
         raise _binary(name, f"a NUL at byte {data.find(0):,}")
     if (position := read.text.find("\0")) >= 0:
         raise _binary(name, f"a NUL at character {position:,}")
-    if not read.bom and read.remark and len(data) - len(data.translate(None, CONTROLS)) > len(data) // 20:
+    if not read.bom and read.encoding_note and len(data) - len(data.translate(None, CONTROLS)) > len(data) // 20:
         raise _binary(name, "many control characters")
-    return FileText(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
+    return FileText(read.plain, read.encoding, f"{name}: {read.encoding_note}" if read.encoding_note else "")
 
 
 def _read(path: Path, limit: int) -> UnaskedFile | None:

@@ -106,10 +106,10 @@ def trusted_configuration(project: Path, configuration: Configuration | None = N
     items = trusted_items(project, configuration)
     if not items:
         return Configuration(left_out=configuration.left_out)
-    from nexus_cli.config.trust_items import keep_files  # noqa: PLC0415  (as above)
+    from nexus_cli.config.trust_items import filter_trusted_files  # noqa: PLC0415  (as above)
 
     return Configuration(
-        keep_files(configuration.files, configuration.items, items), items, left_out=configuration.left_out
+        filter_trusted_files(configuration.files, configuration.items, items), items, left_out=configuration.left_out
     )
 
 

@@ -11,18 +11,18 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import (
-    ABOVE,
     AGENTS,
     CODEX_RULES,
     COMMANDS,
     GUIDES,
+    PARENT_PREFIX,
     PATHS,
     find_scripts,
     is_guide_file,
 )
 from nexus_cli.config.trust_files import (
-    LARGE_IN_ALL,
-    MOST_IN_ALL,
+    LARGE_TOTAL_BYTES,
+    MAX_TOTAL_BYTES,
     FoundFiles,
     LeftOut,
     UnfitError,
@@ -35,9 +35,9 @@ from nexus_cli.config.trust_files import (
 )
 from nexus_cli.config.unasked_files import UnaskedFiles
 
-MOST_ENTRIES = 2500
+MAX_ENTRIES = 2500
 """Most guides of one folder."""
-MOST_FILES_OF_ONE = 300
+MAX_SKILL_FILES = 300
 """Most files of one skill."""
 UNREAD = b"not read: "
 """How the content of a script begins that cannot be read, whose hook does not run."""
@@ -46,16 +46,16 @@ UNREAD = b"not read: "
 def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[LeftOut]]:
     """Read the files of `kinds` beside `.nexus`, by path behind `ABOVE`, and what is left out. Never raises."""
     root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[LeftOut]()
-    remaining, gate = MOST_IN_ALL, UnaskedFiles(project)
+    remaining, gate = MAX_TOTAL_BYTES, UnaskedFiles(project)
     for name, parts in _find_items(project, root, kinds, left_out):
         try:
-            most = MOST_FILES_OF_ONE
-            if any(name.startswith(f"{ABOVE}{folder}/") for folder in (*COMMANDS, *AGENTS)):  # only guides
-                parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MOST_ENTRIES
+            most = MAX_SKILL_FILES
+            if any(name.startswith(f"{PARENT_PREFIX}{folder}/") for folder in (*COMMANDS, *AGENTS)):  # only guides
+                parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MAX_ENTRIES
             item = {part: data for part, _, data in read_parts(parts, gate, most, name)}
             remaining -= sum(map(len, item.values()))
             if remaining < 0:
-                raise UnfitError(name, LARGE_IN_ALL)
+                raise UnfitError(name, LARGE_TOTAL_BYTES)
         except UnfitError as unfit:
             left_out.append(unfit.left_out)
         except OSError as error:
@@ -72,7 +72,7 @@ def _find_items(
     names and real paths of its files."""
     paths = [path for kind in PATHS if kind in kinds for path in PATHS[kind] if os.path.lexists(project / path)]
     for path in paths:
-        name = ABOVE + path
+        name = PARENT_PREFIX + path
         if path not in (*GUIDES, CODEX_RULES):
             yield name, find_below(name, str(project / path), root)
             continue
@@ -82,10 +82,10 @@ def _find_items(
             left_out.append(unfit.left_out)
             continue
         entries = [entry for entry in listed if not entry.name.startswith(".")]
-        for entry in entries[:MOST_ENTRIES]:
+        for entry in entries[:MAX_ENTRIES]:
             yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
-        if len(entries) > MOST_ENTRIES:
-            left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the rest are ignored"))
+        if len(entries) > MAX_ENTRIES:
+            left_out.append(LeftOut(name, f"has more than {MAX_ENTRIES} entries; the rest are ignored"))
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
@@ -95,10 +95,10 @@ def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
         for path in find_scripts(line):
             try:
                 if os.path.isfile(project / path):
-                    real = resolve_inside(ABOVE + path, str(project / path), root)
-                    scripts[ABOVE + path] = read_part(ABOVE + path, real, gate)
+                    real = resolve_inside(PARENT_PREFIX + path, str(project / path), root)
+                    scripts[PARENT_PREFIX + path] = read_part(PARENT_PREFIX + path, real, gate)
             except (UnfitError, OSError) as error:
-                scripts[ABOVE + path] = UNREAD + str(error).encode(errors="replace")  # so it counts as changed
+                scripts[PARENT_PREFIX + path] = UNREAD + str(error).encode(errors="replace")  # so it counts as changed
             except ValueError:
                 continue
     return scripts

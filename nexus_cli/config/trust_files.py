@@ -17,11 +17,11 @@ FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
 FOLDERS = ("recipes", "commands", "skills", "agents")
 """Parts of `.nexus` that can take effect; anything else is ignored."""
-MOST_FILES = 2000
-MOST_BYTES = 4 * 1024 * 1024
+MAX_FILES = 2000
+MAX_BYTES = 4 * 1024 * 1024
 """Most bytes of one file."""
-MOST_IN_ALL = 16 * 1024 * 1024
-LARGE_IN_ALL = f"exceeds the limit of {MOST_IN_ALL // 2**20} MiB for all files together"
+MAX_TOTAL_BYTES = 16 * 1024 * 1024
+LARGE_TOTAL_BYTES = f"exceeds the limit of {MAX_TOTAL_BYTES // 2**20} MiB for all files together"
 DEEPEST = 16
 """Most nested folders."""
 
@@ -109,11 +109,11 @@ def resolve_inside(name: str, path: str, root: str) -> str:
     return real
 
 
-_unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
+_unchanged: VersionMemo[bytes] = VersionMemo(2 * MAX_FILES, 2 * MAX_TOTAL_BYTES)
 
 
 def read_parts(
-    parts: FoundFiles, gate: UnaskedFiles, most: int = MOST_FILES, item: str = ""
+    parts: FoundFiles, gate: UnaskedFiles, most: int = MAX_FILES, item: str = ""
 ) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for more than `most`: in
     the name of the `item` that they are."""
@@ -123,8 +123,8 @@ def read_parts(
             raise UnfitError(item or name, f"exceeds the limit of {most} files")
         data = read_part(name, path, gate)
         size += len(data)
-        if size > MOST_IN_ALL:
-            raise UnfitError(item or name, LARGE_IN_ALL)
+        if size > MAX_TOTAL_BYTES:
+            raise UnfitError(item or name, LARGE_TOTAL_BYTES)
         yield name, path, data
 
 
@@ -134,14 +134,14 @@ def read_part(name: str, real: str, gate: UnaskedFiles) -> bytes:
         status = os.lstat(real)
         data = _unchanged.find(real, file_version(status))
         if data is None:
-            data, status = read_real(real, MOST_BYTES + 1)
+            data, status = read_real(real, MAX_BYTES + 1)
             if is_settled(status):
                 _unchanged.keep(real, file_version(status), data, len(data))
     except OSError as error:
         why = "is not a regular file" if error.errno == errno.EINVAL else f"cannot be read ({error.strerror})"
         raise UnfitError(name, why) from error
-    if len(data) > MOST_BYTES:
-        raise UnfitError(name, f"is larger than {MOST_BYTES // 2**20} MiB")
+    if len(data) > MAX_BYTES:
+        raise UnfitError(name, f"is larger than {MAX_BYTES // 2**20} MiB")
     file_name, base = os.path.basename(name), os.path.basename(real)
     if is_made_to_be_read(file_name) or (is_credential_name(base) and base != file_name):
         try:

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from nexus_cli.config.codex_rules import read_codex_rules
 from nexus_cli.config.foreign_items import (
-    ABOVE,
     AGENTS,
     CODEX_RULES,
     COMMANDS,
     HOOKS,
     NO_SERVERS,
+    PARENT_PREFIX,
     RULES,
     SERVERS,
     SKILLS,
@@ -49,15 +49,18 @@ _FOLDERS = {
     "commands": "command",
     "skills": "skill",
     "agents": "agent",
-    **{ABOVE + folder: "command" for folder in COMMANDS},
-    **{ABOVE + folder: "skill" for folder in SKILLS},
-    **{ABOVE + folder: "agent" for folder in AGENTS},
+    **{PARENT_PREFIX + folder: "command" for folder in COMMANDS},
+    **{PARENT_PREFIX + folder: "skill" for folder in SKILLS},
+    **{PARENT_PREFIX + folder: "agent" for folder in AGENTS},
 }
 """Folders with items that are whole files, and the kind of these."""
 _WHOLE_FILE_KINDS = {*_FOLDERS.values(), "identity"}
-_SERVER_FILES = {OWN_SERVERS: ("mcpServers", "servers"), **{ABOVE + path: (key,) for path, key in SERVERS.items()}}
+_SERVER_FILES = {
+    OWN_SERVERS: ("mcpServers", "servers"),
+    **{PARENT_PREFIX + path: (key,) for path, key in SERVERS.items()},
+}
 """Files of servers, and the keys that these may be below."""
-_SPLIT = {SETTINGS, *_SERVER_FILES, *(ABOVE + path for path in HOOKS)}
+_SPLIT = {SETTINGS, *_SERVER_FILES, *(PARENT_PREFIX + path for path in HOOKS)}
 """Files of which each part is an item, beside the rules of codex."""
 
 
@@ -116,7 +119,7 @@ def split_items(
     """Return the files of a project with the scripts that its hooks and servers name, their items by key, in the order
     of the files, and the parts that are left out."""
     left_out: list[LeftOut] = []
-    split = [name for name in files if name in _SPLIT or Path(name).match(f"{ABOVE}{CODEX_RULES}/*.rules")]
+    split = [name for name in files if name in _SPLIT or Path(name).match(f"{PARENT_PREFIX}{CODEX_RULES}/*.rules")]
     entries = {name: [*_read_entries(name, files[name], left_out)] for name in split}
     scripts = read_scripts((item.line for entry in entries.values() for item in entry), project)
     files = dict(sorted({**scripts, **files}.items()))
@@ -130,7 +133,7 @@ def split_items(
     return files, items, left_out
 
 
-def keep_files(
+def filter_trusted_files(
     files: Mapping[str, bytes], items: Mapping[str, TrustItem], kept_items: Mapping[str, TrustItem]
 ) -> dict[str, bytes]:
     """Return the whole files of those of `items` that are in `kept_items`, and the settings. Settings that are not kept
@@ -148,13 +151,13 @@ def keep_files(
         return {**whole_files, SETTINGS: files[SETTINGS]}
     import tomlkit  # noqa: PLC0415  (slow, and only where part of a file is trusted)
 
-    remaining_table = _take_items(table)[0] if "settings" in kept_items else {}
+    remaining_table = _separate_items(table)[0] if "settings" in kept_items else {}
     return {**whole_files, SETTINGS: tomlkit.dumps(remaining_table).encode()}
 
 
 def _make_item(entry: _Entry, file: str, files: Mapping[str, bytes]) -> TrustItem:
     """Return the item of a part of `file`, with the files in the project that its command names."""
-    script_paths = (ABOVE + path for path in find_scripts(entry.line))
+    script_paths = (PARENT_PREFIX + path for path in find_scripts(entry.line))
     scripts = {name: files[name] for name in script_paths if name in files}
     return TrustItem(entry.kind, entry.name, {**scripts, file: entry.part}, file)
 
@@ -162,17 +165,17 @@ def _make_item(entry: _Entry, file: str, files: Mapping[str, bytes]) -> TrustIte
 def _add_file(name: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterator[TrustItem]:
     """Yield the item of a whole file, with what `items` have of it; none for a script that only hooks name."""
     place = next((place for place in _FOLDERS if f"{name}/".startswith(f"{place}/")), "")
-    if not place and name.startswith(ABOVE):
+    if not place and name.startswith(PARENT_PREFIX):
         return
     path = name[len(place) + 1 :] if place else name
-    kind, is_beside = _FOLDERS.get(place, "identity"), place.startswith(ABOVE)
+    kind, is_beside = _FOLDERS.get(place, "identity"), place.startswith(PARENT_PREFIX)
     item_name, is_guide = path, is_guide_file(name)
     if kind == "skill":
         item_name, _, inner = path.partition("/")
         is_guide = inner == GUIDE
     elif place:
         item_name = path.rpartition(".")[0] or path
-    item_name = f"{place.removeprefix(ABOVE)}/{item_name}" if is_beside else item_name
+    item_name = f"{place.removeprefix(PARENT_PREFIX)}/{item_name}" if is_beside else item_name
     before = items.get(item_key(kind, item_name))
     file = name if is_guide else before.file if before else ""
     yield TrustItem(kind, item_name, {**(before.parts if before else {}), name: data}, file)
@@ -180,7 +183,7 @@ def _add_file(name: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterato
 
 def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
     """Yield the items of a file that has several; add what cannot be one to `left_out`."""
-    path = name.removeprefix(ABOVE)
+    path = name.removeprefix(PARENT_PREFIX)
     mark = f"{path}: " if name != path else ""
     if name == SETTINGS:
         yield from _read_settings(data, left_out)
@@ -215,7 +218,7 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
             left_out.append(LeftOut(SETTINGS, "is not valid TOML: nexus ignores its hooks"))
         yield _Entry("settings", "", data)
         return
-    settings, rules, hooks, servers = _take_items(table)
+    settings, rules, hooks, servers = _separate_items(table)
     listed = table.get("hook", [])
     if not isinstance(listed, list) or len(hooks) != len(listed):
         left_out.append(LeftOut(SETTINGS, "has a `hook` entry that is not a [[hook]] table: nexus ignores that entry"))
@@ -245,7 +248,7 @@ def _server_entry(name: str, entry: Any) -> _Entry:
     return _Entry("server", name, _encode(f"{text}\n"), server_line(entry))
 
 
-def _take_items(
+def _separate_items(
     table: Mapping[str, Any],
 ) -> tuple[JsonDict, list[tuple[str, Any]], list[JsonDict], JsonDict]:
     """Separate the settings from what is trusted by itself; return them, the rules with their kinds, the hooks and the

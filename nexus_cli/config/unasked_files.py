@@ -16,14 +16,14 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import INSTRUCTION_FILES, SecretPlaces, fold_name, has_password
-from nexus_cli.config.repository_owner import is_of_somebody_else
+from nexus_cli.config.repository_owner import belongs_to_other_user
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import read_real, real_path
 
 DOCUMENTS = (".md", ".mdc", ".mdx", ".markdown", ".rst", ".adoc")
 """Suffixes of files that are written to be read, where a key is an example."""
-MOST_SEARCHED = 256 * 1024
+MAX_SEARCHED = 256 * 1024
 """Bytes of any other file that are searched for a password, and most that are read of it."""
 _SAMPLES = (".example", ".sample", ".template", ".dist")
 """Endings of `.env` files without values."""
@@ -67,7 +67,7 @@ class UnaskedFiles:
         leads = f"links to {_format_path(real)}, " if real != Path(os.path.abspath(path)) else ""
         if not real.is_relative_to(self.project):
             raise FileRefused(f"links to {_format_path(real)}, outside the project")
-        if is_of_somebody_else(path):
+        if belongs_to_other_user(path):
             raise FileRefused("belongs to another user")
         if by_name and not leads:
             return
@@ -84,7 +84,7 @@ class UnaskedFiles:
         if not _is_file(path):
             return None
         real = self.check(path, by_name=by_name)
-        limit = limit if is_made_to_be_read(real.name) else min(limit, MOST_SEARCHED)
+        limit = limit if is_made_to_be_read(real.name) else min(limit, MAX_SEARCHED)
         data, status = read_real(real, limit + 1)
         self._check_content(path, real, data, status)
         return UnaskedFile(data, status.st_size, limit)

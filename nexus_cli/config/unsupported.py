@@ -43,7 +43,7 @@ PERMISSION_KEYS = ("allow", "additionalDirectories", "defaultMode")
 """Keys of `permissions` worth reporting: not its rules that ask or deny."""
 LAST_SHOWN = RecordFile("unsupported.json", "projects")
 """The hash of the line that was shown last, by project and front end."""
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Most bytes read of a settings file."""
 
 
@@ -76,7 +76,7 @@ def read_settings(project: Path, name: str) -> JsonObject | None:
     no JSON."""
     root = os.path.realpath(project)
     try:
-        value = read_json(read_regular(resolve_inside(name, f"{root}/{name}", root), MOST_BYTES))
+        value = read_json(read_regular(resolve_inside(name, f"{root}/{name}", root), MAX_BYTES))
     except (FileNotFoundError, NotADirectoryError, UnfitError):
         return {}
     except OSError:
@@ -98,10 +98,10 @@ def new_unsupported_line(project: Path, front: str = "") -> str:
     last call for this front end, else ""."""
     lines = (describe_waiting(project), describe_unsupported(find_unsupported(project)))
     line = "\n".join(filter(None, lines))
-    return line if is_news(f"{front}{os.path.realpath(project)}", line) else ""
+    return line if is_new_line(f"{front}{os.path.realpath(project)}", line) else ""
 
 
-def is_news(key: str, line: str) -> bool:
+def is_new_line(key: str, line: str) -> bool:
     """Return True if `line` differs from that of the last call with this key, and record it; "" is none at first."""
     now = hashlib.sha256(line.encode()).hexdigest()[:16]
     hashes = LAST_SHOWN.read()

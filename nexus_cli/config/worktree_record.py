@@ -22,7 +22,7 @@ from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.real_files import read_regular, real_path
 
 RECORD = "record.json"
-MOST_OF_LINK = 8192
+MAX_OF_LINK = 8192
 """Most bytes of a file of git that names a folder."""
 REFERENCE = re.compile(rb"ref:\s*(refs/[^\0\n]*[^\0\s])\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 """Content of HEAD and of a branch: another reference, or a commit."""
@@ -167,7 +167,7 @@ def is_removed(folder: Path) -> bool:
 def read_git_file(project: Path) -> Path | None:
     """Return the real path of the git folder that the file `.git` of a project names, None if there is no such file."""
     with suppress(OSError, ValueError):
-        target = named_folder(read_regular(project / ".git", MOST_OF_LINK))
+        target = named_folder(read_regular(project / ".git", MAX_OF_LINK))
         return real_path(project / target) if target else None
     return None
 
@@ -181,7 +181,7 @@ def named_folder(git_file: bytes) -> str:
 def read_head(git: Path) -> str:
     """Return the reference or the commit that HEAD names in a git folder, a real path; "" for what git does not accept.
     Raises `OSError`."""
-    match = REFERENCE.fullmatch(read_regular(git / "HEAD", MOST_OF_LINK))
+    match = REFERENCE.fullmatch(read_regular(git / "HEAD", MAX_OF_LINK))
     return (match[1] or match[2]).decode("utf-8", "replace") if match else ""
 
 

@@ -45,7 +45,7 @@ def select_messages_for_compaction(
     A tool-call group is never split, and the newest group is always preserved. Budgets are tokens.
     """
     budget = int(available_budget * recent_preserve_ratio)
-    cuts = _cuts(messages)
+    cuts = _find_cut_points(messages)
     first = cuts[-1] if cuts else 0
     total = token_counter.count_messages(list(messages[first:]))
     for start, end in zip(reversed(cuts[:-1]), reversed(cuts[1:]), strict=True):
@@ -56,7 +56,7 @@ def select_messages_for_compaction(
     return list(messages[:first]), list(messages[first:])
 
 
-def _cuts(messages: Sequence[Message]) -> list[int]:
+def _find_cut_points(messages: Sequence[Message]) -> list[int]:
     """Return the places for a cut: no group is split, and no result directly after the cut lacks its call."""
     ends: dict[int, int] = {}
     for group in group_tool_calls(

@@ -18,7 +18,7 @@ from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
-from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
+from nexus_cli.core.budget import MIN_OUTPUT, REQUEST_FLOOR, TokenBudget, remaining_output
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import PLACEHOLDER, Epoch, ItemForm, Kind, WindowItem, is_placeholder, sum_tokens
 from nexus_cli.core.errors import ProviderError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nexus_cli.conversation.window_truncation import WindowTruncator
 
 
-LEAST_NAMED = 512
+MIN_REPORTED_WINDOW = 512
 """Least window in tokens that a provider's error is believed to name: no model has a smaller one."""
 
 
@@ -117,7 +117,7 @@ class ContextManager:
         """Add the model's reply; one with neither text nor calls is not added."""
         message = Message(Role.ASSISTANT, content, tool_calls or ())  # type: ignore[arg-type]
         if message.content or message.tool_calls:
-            self._add(Kind.ASSISTANT, _own(message), "agent")
+            self._add(Kind.ASSISTANT, _copy_message(message), "agent")
 
     def add_tool_result(self, tool_call_id: str, name: str, result: ToolResult | str) -> None:
         """Add the result of a call."""
@@ -146,12 +146,12 @@ class ContextManager:
     def messages(self) -> list[Message]:
         """Return a copy of the messages that the model sees, without the system message: the last built list, and
         additions since."""
-        return [_own(item.message) for item in self._visible_items()]
+        return [_copy_message(item.message) for item in self._visible_items()]
 
     @property
     def history(self) -> list[Message]:
         """Return a copy of all messages ever added."""
-        return [_own(entry.message) for entry in self.conversation.read(1, self.conversation.last)]
+        return [_copy_message(entry.message) for entry in self.conversation.read(1, self.conversation.last)]
 
     def get_tool_definitions(self) -> list[JsonDict]:
         """Return a copy of the tool schemas."""
@@ -164,14 +164,14 @@ class ContextManager:
         Orphan and repeated tool results and messages before the first user message are left out; missing results are
         filled in.
         """
-        self._dress()
+        self._stamp_time()
         self._restore()
         if not self._markers and self.is_over_budget():
             self._truncate()
         visible = tuple(self._window())
         self._built = (self.conversation.epoch.id, self.conversation.last, visible)
         system = [Message(Role.SYSTEM, self.system_prompt)] if self.system_prompt else []
-        return system + [_own(_join_preamble(item.message, item.preamble)) for item in visible]
+        return system + [_copy_message(_join_preamble(item.message, item.preamble)) for item in visible]
 
     def get_token_usage(self) -> dict[str, int]:
         """Return tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
@@ -242,7 +242,7 @@ class ContextManager:
         summary = WindowItem(
             self.conversation.last,
             ItemForm.SUMMARY,
-            _own(summary_message),
+            _copy_message(summary_message),
             tokens=self.measure(summary_message, ""),
         )
         head = [summary, *([] if has_request or request is None else [request]), *visible[len(visible) - matched :]]
@@ -251,7 +251,7 @@ class ContextManager:
         self._start_over(head, "compaction", header)
         for message in added:
             kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
-            self._add(kind, _own(message), "nexus")
+            self._add(kind, _copy_message(message), "nexus")
 
     def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], header: Epoch) -> None:
         """Raise `ValueError` if a window with this head and its additions would be larger and over the budget."""
@@ -357,23 +357,25 @@ class ContextManager:
     @property
     def least_output(self) -> int:
         """Least room for an answer in tokens, without which no request is sent."""
-        return min(LEAST_OUTPUT, self.budget.reserve_reply)
+        return min(MIN_OUTPUT, self.budget.reserve_reply)
 
     @property
     def room(self) -> int:
         """Most tokens of a request: the budget, or less if the least answer needs more room."""
-        return min(self.budget.available, left_over(self.model.info, self.least_output))
+        return min(self.budget.available, remaining_output(self.model.info, self.least_output))
 
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
         """Learn the window from the error about a request of `counted` tokens (our count), and return a notice, if any.
 
-        A window of at least `LEAST_NAMED` that is smaller than the known one applies to this session, unless it is
-        absurd.
+        A window of at least `MIN_REPORTED_WINDOW` that is smaller than the known one applies to this session, unless it
+        is implausible.
         """
         limit, info = error.limit or 0, self.model.info
         self.estimate = self.estimate.after_refusal(counted, error.counted, limit or None, self.conversation.counts())
         self._store_calibration()
-        if not LEAST_NAMED <= limit < self.budget.window or self._is_absurd(limit, counted, error.counted):
+        if not MIN_REPORTED_WINDOW <= limit < self.budget.window or self._is_implausible_limit(
+            limit, counted, error.counted
+        ):
             return None
         listed = info.listed_window or info.window
         self.size_for(replace(info, window=limit, window_refused=True, listed_window=listed))
@@ -385,7 +387,7 @@ class ContextManager:
         line = f"{report}; used for this session only. To keep it: {window_command(self.model.info, limit)}"
         return Notice(line, warning=False)
 
-    def _is_absurd(self, limit: int, counted: int, stated: int | None) -> bool:
+    def _is_implausible_limit(self, limit: int, counted: int, stated: int | None) -> bool:
         """Return True for a window without room for system text and tools, if the error miscounts the request."""
         if not stated or Estimate.is_plausible(stated, counted):
             return False
@@ -479,8 +481,8 @@ class ContextManager:
                     visible[place] = item
         return visible
 
-    def _dress(self) -> None:
-        """Return the date and time, fixed on the newest user message when it is first built."""
+    def _stamp_time(self) -> None:
+        """Stamp the newest user message with date and time when it is first built; return the stamp."""
         newest = next((item for item in reversed(self.conversation.items) if item.is_request), None)
         if self._clock is None or newest is None or newest.preamble:
             return
@@ -551,7 +553,7 @@ def _join_preamble(message: Message, preamble: str) -> Message:
     return replace(message, content="\n\n".join(parts if message.role is Role.USER else reversed(parts)))
 
 
-def _own(message: Message) -> Message:
+def _copy_message(message: Message) -> Message:
     """Return `message` with copied call arguments, so that no caller can change them."""
     return replace(message, tool_calls=deepcopy(message.tool_calls)) if message.tool_calls else message
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.text_file import odd_file, read_text, read_unasked
+from nexus_cli.config.text_file import describe_special_file, read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line, trim_text
@@ -77,7 +77,7 @@ class FilePromptSource:
             self.notice = f"{one_line(error.message)}; skipped"
             return None
         self.notice, self.beyond = (
-            (file_text.notice, file_text.beyond) if file_text else (one_line(odd_file(self._path)), 0)
+            (file_text.notice, file_text.beyond) if file_text else (one_line(describe_special_file(self._path)), 0)
         )
         return file_text.text if file_text else None
 

@@ -84,7 +84,7 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
     """Return the stale results of a window, oldest first; errors, the `RECENT` newest groups and what these refer to
     stay."""
     old = max(0, len(groups) - RECENT)
-    later = _Later()
+    later = _LaterCalls()
     referred: list[object] = []
     stale_results: list[StaleResult] = []
     for index in reversed(range(len(groups))):
@@ -199,7 +199,7 @@ class _NamedCall:
         return self.call.name, self.paths, canonical(other_arguments)
 
 
-class _Later:
+class _LaterCalls:
     """The calls of a window from a certain place on, collected from its end."""
 
     def __init__(self) -> None:

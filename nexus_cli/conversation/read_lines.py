@@ -14,7 +14,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import LINES_READ
 from nexus_cli.core.message import FileEdit, FilePart, ToolResult
 
-MOST_LISTED = 4
+MAX_LISTED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
 
 
@@ -37,11 +37,11 @@ class ReadLines:
         if self.is_whole:
             return ""
         number = f"{_count(self.spans):,} of {self.total:,} lines"
-        return number if len(self.spans) > MOST_LISTED else f"{_name(self.spans)} of {self.total:,}"
+        return number if len(self.spans) > MAX_LISTED else f"{_name(self.spans)} of {self.total:,}"
 
     def describe_changes(self) -> str:
         """Format the changed lines, `443-446, 500`, or their number; "" if they are unknown."""
-        return f"{_count(self.changed):,} lines" if len(self.changed) > MOST_LISTED else _name(self.changed)
+        return f"{_count(self.changed):,} lines" if len(self.changed) > MAX_LISTED else _name(self.changed)
 
 
 def _name(spans: Sequence[EntryRange]) -> str:

@@ -18,7 +18,7 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.section_rows import SectionRows, scale_sections
 
-LEAST_READ = 1_000
+MIN_REPORTED_INPUT = 1_000
 """A smaller report is no count: some servers report a constant, and none has a window of this size."""
 
 
@@ -68,7 +68,7 @@ class RequestPlan:
         sure = (self.counted.total - unsure) * min(1.0, self.scale)
         fresh = self.tokens - self.repeated
         is_fresh_alone = self.repeated > 0 and fresh / FAR <= reported <= fresh * FAR
-        return LEAST_READ <= reported < LEAST * sure and not is_fresh_alone
+        return MIN_REPORTED_INPUT <= reported < LEAST * sure and not is_fresh_alone
 
     # -- sections ----------------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class RequestPlan:
         return min(self.tokens, self.outlook.tokens)
 
     @property
-    def sent_anew(self) -> int:
+    def uncached_tokens(self) -> int:
         """Tokens of the request that should not be cached; 0 if it extends the whole previous one or is the first."""
         return 0 if self.outlook.shared >= self.outlook.previous else self.tokens - self.cached
 

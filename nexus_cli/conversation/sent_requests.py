@@ -185,7 +185,7 @@ class SentRequests:
         """True if the last request may still be cached, or its cache lifetime is unknown. A request to another model
         than `model` does not count, unless that is ""."""
         last = self.last
-        return last is None or (model in ("", last.epoch.model) and self._may_hold(last, info, now))
+        return last is None or (model in ("", last.epoch.model) and self._may_be_cached(last, info, now))
 
     def seconds_until_cold(self, now: datetime) -> float:
         """Return the seconds after which the last request is certainly no longer cached; 0 if that is unknown."""
@@ -195,10 +195,10 @@ class SentRequests:
 
     def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
         """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""
-        cached = (request for request in self._requests() if self._may_hold(request, info, now))
+        cached = (request for request in self._requests() if self._may_be_cached(request, info, now))
         return max((request.common(epoch, epoch.head) for request in cached), default=0)
 
-    def _may_hold(self, request: SentRequest, info: ModelInfo, now: datetime) -> bool:
+    def _may_be_cached(self, request: SentRequest, info: ModelInfo, now: datetime) -> bool:
         life = cache_life_of(info)
         if life is None:
             return True

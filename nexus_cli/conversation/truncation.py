@@ -21,7 +21,7 @@ REQUEST_SHARE = 2 / 3
 needs the rest for its steps."""
 TRIES = 4
 """Attempts at a size before everything is cut down to its markers."""
-WORTH = 32
+MIN_SAVED_TOKENS = 32
 """Least tokens that cutting the person's words must save, unless they do not fit otherwise: a short request is not
 replaced by a marker of the same length."""
 
@@ -127,7 +127,7 @@ def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, e
 
 def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
     """Return `group` in `budget` tokens, if its markers fit: its largest items are cut to one size."""
-    for worth in (WORTH, 0) if any(item.message.role is Role.USER for item in group) else (0,):
+    for worth in (MIN_SAVED_TOKENS, 0) if any(item.message.role is Role.USER for item in group) else (0,):
         aim = budget
         for _ in range(TRIES):
             short = _level_items(group, aim, elider, worth)

@@ -1,7 +1,7 @@
 """Read people's messages from a conversation's log, for the parts that the window shows only as a summary or a marker.
 
 Attachments are excluded: like tool results, they are not the person's words. The reason given for refusing a call is in
-its result. `find_others` finds messages that other parties wrote.
+its result. `find_foreign_messages` finds messages that other parties wrote.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
     return sorted(refusals, key=lambda refusal_words: -refusal_words.entry)
 
 
-def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset[int]:
+def find_foreign_messages(conversation: Conversation, entries: Iterable[int]) -> frozenset[int]:
     """Return those of `entries` that the person did not write, but a program, a model or members of a space."""
     sources, refusals = read_sources(conversation.memos), read_refusals(conversation.memos)
     refused = {refusal.entry: refusal.source for refusal in refusals}
@@ -87,7 +87,7 @@ def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
 
 def words_before(conversation: Conversation, last: int, excluded: Collection[int] = ()) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `excluded`, newest
-    first. Includes messages that other parties wrote, see `find_others`."""
+    first. Includes messages that other parties wrote, see `find_foreign_messages`."""
     refused = ((refusal.entry, refusal.text) for refusal in read_refusals(conversation.memos) if refusal.entry <= last)
     for entry, text in merge(refused, conversation.log.user_messages(last), key=lambda pair: -pair[0]):
         words = "" if entry in excluded else split_attachments(text)[0]

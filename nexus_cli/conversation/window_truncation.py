@@ -52,7 +52,7 @@ def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
     names = tuple(dict.fromkeys(name for several in drop_lists for name in several))
     if len(went) == len(hole.leaving) and (not recalls or (all(drop_lists) and len(names) + len(spans) <= MOST)):
         return RecallLinks(names, tuple(HolePart(_name_messages(span), _tokens(went, span), span) for span in spans))
-    return RecallLinks((), (_all(hole, went),))
+    return RecallLinks((), (_drop_whole_hole(hole, went),))
 
 
 def hole_line(first: int, last: int, drop_ids: Sequence[str]) -> str:
@@ -74,7 +74,7 @@ def _name_messages(*spans: EntryRange) -> str:
     return f"message{'s' * (spans[0][0] < spans[-1][1])} {format_ranges(spans)} of the conversation"
 
 
-def _all(hole: Hole, went: Sequence[WindowItem]) -> HolePart:
+def _drop_whole_hole(hole: Hole, went: Sequence[WindowItem]) -> HolePart:
     """Return one drop for the whole hole, with the tokens that left the window now."""
     now = ranges_of(item.entry for item in went)
     earlier = subtract_ranges(hole.first, hole.last, now)

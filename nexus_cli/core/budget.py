@@ -15,9 +15,9 @@ PressureLevel = Literal["normal", "high", "critical"]
 HIGH_PRESSURE = 0.6
 CRITICAL_PRESSURE = 0.8
 MAX_RESERVE = 8000
-LEAST_OUTPUT = 1024
+MIN_OUTPUT = 1024
 """Smallest output cap in tokens with which a request is sent."""
-SPARE = 64
+HEADROOM_DIVISOR = 64
 """Divisor of the window for the part kept free beside input and output: counts of short texts are rough, and some
 providers refuse a request whose output cap exceeds the window by one token."""
 REQUEST_FLOOR = 0.25
@@ -95,9 +95,9 @@ class TokenBudget:
         return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"
 
 
-def left_over(model: ModelInfo, expected: int) -> int:
+def remaining_output(model: ModelInfo, expected: int) -> int:
     """Return the tokens left for the answer after `expected` input tokens."""
-    return model.window - expected - model.window // SPARE
+    return model.window - expected - model.window // HEADROOM_DIVISOR
 
 
 def preamble_room(window: int) -> int:

@@ -20,7 +20,7 @@ HEAD = 8192
 """First bytes in which a NUL marks data as binary, unless it is UTF-8."""
 _SAMPLE = 32 * 1024
 """Bytes before and after the first byte that is not UTF-8, from which the encoding is guessed."""
-_FEW = 8
+_MIN_GUESS_BYTES = 8
 """Least bytes outside ASCII for a guess."""
 _COMMON = [
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "iso8859_2", "koi8_r"),
@@ -91,22 +91,22 @@ class DecodedText:
         return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
     @property
-    def stray_bytes(self) -> int:
+    def invalid_bytes(self) -> int:
         """Return the number of bytes that are not UTF-8 in an otherwise valid text."""
         if self.errors != "surrogateescape":
             return 0
         return len(self.text) - len(self.text.encode("utf-8", "ignore").decode())
 
     @property
-    def remark(self) -> str:
+    def encoding_note(self) -> str:
         """Return a remark on an unusual encoding, to follow "NAME: "; "" for none."""
         if self.errors == "replace":
             return f"is not valid {self.encoding}; invalid bytes were replaced"
         if self.errors == "surrogateescape":
             are = (
                 "1 byte is not UTF-8 and is"
-                if self.stray_bytes == 1
-                else f"{self.stray_bytes:,} bytes are not UTF-8 and are"
+                if self.invalid_bytes == 1
+                else f"{self.invalid_bytes:,} bytes are not UTF-8 and are"
             )
             return f"{are} shown as \ufffd"
         return "" if self.bom or self.encoding == "utf-8" else f"is not UTF-8; decoded as {self.encoding}"
@@ -130,7 +130,7 @@ def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
         return None
     broken = DecodedText(_read(data, "utf-8", "surrogateescape", cut), errors="surrogateescape")
     letters = len(broken.text) - len(broken.text.encode("ascii", "ignore"))
-    if torn or broken.stray_bytes * 2 <= letters or any(control in data for control in _CONTROLS):
+    if torn or broken.invalid_bytes * 2 <= letters or any(control in data for control in _CONTROLS):
         return broken
     sample = data[data.rfind(b"\n", max(0, start - _SAMPLE), start) + 1 or max(0, start - _SAMPLE) : start + _SAMPLE]
     for encoding in (_guess_encoding(sample), "cp1252"):
@@ -162,7 +162,7 @@ def _decode_exactly(data: bytes, encoding: str) -> str | None:
 
 def _guess_encoding(sample: bytes) -> str:
     """Return the likeliest encoding; for Latin text the one in which the letters are those of one language."""
-    if len(sample) - len(sample.translate(None, _HIGH)) < _FEW:
+    if len(sample) - len(sample.translate(None, _HIGH)) < _MIN_GUESS_BYTES:
         return "cp1252"
     from charset_normalizer import from_bytes  # noqa: PLC0415  (slow to load, and nearly everything is UTF-8)
 

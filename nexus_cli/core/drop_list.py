@@ -14,7 +14,7 @@ from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
 
 Memos = Callable[[str], Iterable[Memo]]
 """Reads the memos of one kind from a conversation."""
-MOST_DIFFERENCE = 8
+MAX_DIFFERENCE = 8
 """Most tokens by which the present size of a section's drop may differ while its recorded size is shown."""
 UNIT = "counted"
 """Unit of drop tokens: our own count when it was recorded, as in the lines for the model. Reports that use tokens of
@@ -50,7 +50,7 @@ def window_drops(
     returned, now = returned_drops(drops, items, memos, sections), _left_out_tokens(sections)
     drops = [
         replace(drop, tokens=now[drop.id])
-        if abs(now.get(drop.id, drop.tokens) - drop.tokens) > MOST_DIFFERENCE
+        if abs(now.get(drop.id, drop.tokens) - drop.tokens) > MAX_DIFFERENCE
         else drop
         for drop in drops
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MOST_SECONDS = 10 * 366 * 86_400.0
+MAX_SECONDS = 10 * 366 * 86_400.0
 """Ten years; anything longer is taken for a mistake."""
 A_DURATION = "a duration above 0 and up to 10 years, such as '2 hours', 90m or '1d 2h'"
 """What `parse_duration` accepts, for an error."""
@@ -28,7 +28,7 @@ _BETWEEN = re.compile(r"\s*(?:,|and)?\s*")
 
 
 def parse_duration(text: str) -> float | None:
-    """Return a duration in seconds; None for other text, and for durations of 0 or above `MOST_SECONDS`."""
+    """Return a duration in seconds; None for other text, and for durations of 0 or above `MAX_SECONDS`."""
     remaining, total = text.strip().lower(), 0.0
     while part := _PART.match(remaining):
         unit = part[2] if part[2] in _UNITS else part[2].removesuffix("s")
@@ -41,7 +41,7 @@ def parse_duration(text: str) -> float | None:
             if (between := _BETWEEN.match(remaining)) and remaining[between.end() :]
             else remaining
         )
-    return total if not remaining and 0 < total <= MOST_SECONDS else None
+    return total if not remaining and 0 < total <= MAX_SECONDS else None
 
 
 def format_duration(seconds: float) -> str:

@@ -118,11 +118,11 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker, *, has_tail: b
     room = cap - count(marker(length, length, length, total)) - 2
     while room > 1:
         share = room // 2 if has_tail else room
-        head = _snap_back(text, _forward(text, 0, length, share, count))
+        head = _move_back_to_line_end(text, _forward(text, 0, length, share, count))
         start = length
         if has_tail:
             size = _longest(length - head, room - share, lambda size: count(text[length - size :]))
-            start = _snap_on(text, length - size)
+            start = _move_on_to_line_end(text, length - size)
         tail = max(head, start)
         kept_tokens = count(text[:head]) + count(text[tail:])
         omitted = max(1, total - kept_tokens)
@@ -145,7 +145,7 @@ def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
     last = max(first, last)
     stop = _forward(text, first, last, cap, count)
     if stop < last:
-        snapped = _snap_back(text, stop, first)
+        snapped = _move_back_to_line_end(text, stop, first)
         if first < snapped < stop and count(text[first:snapped]) <= cap:
             stop = snapped
     return Piece(text[first:stop], first, stop, len(text))
@@ -180,24 +180,24 @@ def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
     return fits
 
 
-def _snap_back(text: str, cut: int, floor: int = 0) -> int:
+def _move_back_to_line_end(text: str, cut: int, floor: int = 0) -> int:
     """Move a cut back to a line end if that loses at most a quarter."""
     if cut in (floor, len(text)):
         return cut
     return text.rfind("\n", floor + (cut - floor) * 3 // 4, cut) + 1 or cut
 
 
-def _snap_on(text: str, cut: int) -> int:
-    """Move the start of a tail forward to a line end, as `_snap_back` does for a head."""
+def _move_on_to_line_end(text: str, cut: int) -> int:
+    """Move the start of a tail forward to a line end, as `_move_back_to_line_end` does for a head."""
     if cut in (0, len(text)) or text[cut - 1] == "\n":
         return cut
     line = text.find("\n", cut, cut + (len(text) - cut) // 4) + 1
     return line if 0 < line < len(text) else cut
 
 
-LEAST_FOLDED = 20
+MIN_FOLDED_LINES = 20
 """Least lines that are left out of a run."""
-FOLDED_ENDS = 4
+FOLDED_EDGE_LINES = 4
 """Lines of a folded run that stay: the last one, and the others before the marker."""
 _NUMBER = re.compile(r"\d+")
 
@@ -222,9 +222,9 @@ def fold_lines(text: str) -> tuple[str, int]:
     omitted, folded = 0, list[str]()
     for form, run in groupby(text.split("\n"), partial(_NUMBER.sub, "")):
         lines = list(run)
-        if (hidden := len(lines) - FOLDED_ENDS) >= LEAST_FOLDED and any(map(str.isalpha, form)):
+        if (hidden := len(lines) - FOLDED_EDGE_LINES) >= MIN_FOLDED_LINES and any(map(str.isalpha, form)):
             omitted += hidden
-            lines[FOLDED_ENDS - 1 : -1] = [f"[... {hidden:,} lines like these left out ...]"]
+            lines[FOLDED_EDGE_LINES - 1 : -1] = [f"[... {hidden:,} lines like these left out ...]"]
         folded += lines
     return "\n".join(folded), omitted
 
@@ -278,7 +278,7 @@ def join_with_and(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def describe_uncounted(size: int, content: str) -> str:
+def describe_discarded(size: int, content: str) -> str:
     """Return the line in place of `size` bytes of `content`, beyond the hard limit, that were not kept."""
     return f"\n[... {size:,} more bytes of {content} exceeded the size limit and were not kept ...]"
 

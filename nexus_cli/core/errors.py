@@ -42,7 +42,7 @@ _LONGEST_WORD: Final = 1_000
 """Most characters of a word without quotes, such as a path, that are shown whole."""
 _VALUE = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*")|[^\s'"]+""")
 """A quoted value, or a word. The short ones match too, so that no closing quote is taken for an opening one."""
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a full disk."""
 
 
@@ -177,7 +177,7 @@ def reason_of(error: object) -> str:
 
 def write_failure_hint(error: OSError, otherwise: str) -> str:
     """Return a hint for a failed write: to free space if the disk is full, else `otherwise`."""
-    return "Free some space" if error.errno in NO_ROOM else otherwise
+    return "Free some space" if error.errno in DISK_FULL_ERRORS else otherwise
 
 
 def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:

@@ -248,7 +248,7 @@ class CompactionStart:
     tokens: int
 
 
-TOO_LITTLE = "there is too little to summarize"
+NOTHING_TO_SUMMARIZE = "there is too little to summarize"
 """`CompactionDone.why` where nothing was tried."""
 
 
@@ -463,7 +463,7 @@ class Outcome:
         """True if the text may be incomplete: then it is not printed, but kept in the session."""
         return self.error is not None and self.error["kind"] in PARTIAL
 
-    def without_partial(self) -> Outcome:
+    def without_partial_text(self) -> Outcome:
         """Return the outcome without a text that may be incomplete."""
         return replace(self, text="") if self.is_partial else self
 

@@ -7,9 +7,9 @@ import os
 import re
 import unicodedata
 
-_MOST = 20_000
+_MAX = 20_000
 """Most names of one folder that are compared."""
-_NEAR = 0.6
+_MIN_SIMILARITY = 0.6
 """Least similarity of a suggested name, 0 to 1."""
 _LONGEST = 200
 """Most characters of a word that may look like a path."""
@@ -94,8 +94,8 @@ def _close(part: str, names: list[str]) -> str:
     """Return the name most similar to `part`, ignoring case, "" for none. The stems must be similar too."""
     folded = {name.casefold(): name for name in names}
     stem = os.path.splitext(part.casefold())[0]
-    for near in difflib.get_close_matches(part.casefold(), folded, 5, _NEAR):
-        if difflib.SequenceMatcher(None, stem, os.path.splitext(near)[0]).ratio() >= _NEAR:
+    for near in difflib.get_close_matches(part.casefold(), folded, 5, _MIN_SIMILARITY):
+        if difflib.SequenceMatcher(None, stem, os.path.splitext(near)[0]).ratio() >= _MIN_SIMILARITY:
             return folded[near]
     return ""
 
@@ -103,6 +103,6 @@ def _close(part: str, names: list[str]) -> str:
 def _names(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return [entry.name for entry, _ in zip(entries, range(_MOST), strict=False)]
+            return [entry.name for entry, _ in zip(entries, range(_MAX), strict=False)]
     except (OSError, ValueError):
         return []

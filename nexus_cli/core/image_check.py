@@ -18,13 +18,13 @@ from nexus_cli.core.usage import dollars
 if TYPE_CHECKING:
     from nexus_cli.core.request import ModelInfo
 
-MOST_BYTES = 3_900_000
+MAX_BYTES = 3_900_000
 """Most bytes of an image: Anthropic refuses more than 5 MiB of base64."""
-MOST_SIDE = 8_000
+MAX_SIDE = 8_000
 """Most pixels of one side, at Anthropic."""
-MOST_IMAGES = 10
+MAX_IMAGES = 10
 """Most images of one result."""
-MOST_PAGES = 5
+MAX_PAGES = 5
 """Most pages of documents that one result shows as pictures."""
 NO_IMAGES = "this model does not accept images"
 Sides = tuple[int, int]
@@ -32,15 +32,15 @@ Sides = tuple[int, int]
 
 def describe_bad_image(data: bytes, size: int = 0) -> str:
     """Return the reason that an image cannot be sent, "" if it can. `size` is that of the file if more than
-    `MOST_BYTES` of it were not read."""
+    `MAX_BYTES` of it were not read."""
     kind, length = image_type(data), size or len(data)
-    if kind and length > MOST_BYTES:
-        return f"it has {length:,} bytes; at most {MOST_BYTES:,} can be sent"
+    if kind and length > MAX_BYTES:
+        return f"it has {length:,} bytes; at most {MAX_BYTES:,} can be sent"
     sides = _SIZES[kind](data) if kind else None
     if sides is None:
         return f"it is not a complete {IMAGE_NAMES.get(kind) or 'PNG, JPEG, GIF or WebP'} image"
-    if not (min(sides) > 0 and max(sides) <= MOST_SIDE):
-        return f"it has {sides[0]:,} x {sides[1]:,} pixels; 1 to {MOST_SIDE:,} per side can be sent"
+    if not (min(sides) > 0 and max(sides) <= MAX_SIDE):
+        return f"it has {sides[0]:,} x {sides[1]:,} pixels; 1 to {MAX_SIDE:,} per side can be sent"
     return ""
 
 
@@ -84,8 +84,8 @@ def choose_images(
             why = NO_IMAGES
         elif bad := describe_bad_image(data):
             why = bad
-        elif len(parts) >= MOST_IMAGES:
-            why = f"more than {MOST_IMAGES} images"
+        elif len(parts) >= MAX_IMAGES:
+            why = f"more than {MAX_IMAGES} images"
         if why:
             refused.setdefault(why, []).append(
                 f"image {place} of {len(images)} ({label})" if len(images) > 1 else label

@@ -116,7 +116,9 @@ class Limits:
     def __and__(self, other: Limits) -> Limits:
         if UNLIMITED in (self, other):
             return self if other == UNLIMITED else other
-        return Limits(**{f.name: _meet(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
+        return Limits(
+            **{f.name: _stricter_limit(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        )
 
     def __le__(self, other: Limits) -> bool:
         return (self & other) == self
@@ -146,7 +148,7 @@ BINDS_WHEN = {"confirm": True, "multi_tool": False, "sub_agents": False, "termin
 """The value of each boolean limit that restricts."""
 
 
-def _meet(name: str, a: Any, b: Any) -> Any:
+def _stricter_limit(name: str, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     if name in SETS:

@@ -17,7 +17,7 @@ from nexus_cli.core.errors import UsageError
 
 LONGEST = 200
 """Most characters of a time, or of the name of a zone."""
-SUCH_AS = "Use a form such as 2027-01-31T09:00, 2027-01-31T09:00+01:00, 18:30, 9am or 'tomorrow 09:00'"
+ZONE_EXAMPLES = "Use a form such as 2027-01-31T09:00, 2027-01-31T09:00+01:00, 18:30, 9am or 'tomorrow 09:00'"
 _DAY = timedelta(days=1)
 _CLOCK = re.compile(r"(?:(today|tomorrow)\s+(?:at\s+)?)?(\d{1,2})(?::(\d{2}))?\s*(am|pm)?", re.ASCII)
 

@@ -19,7 +19,7 @@ from typing import IO
 
 _FICLONE = 0x40049409
 """Linux: share the blocks of a file until one of both is written."""
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """Most links on the way to a file, as in the kernel."""
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,7 +69,7 @@ def follow_path(path: str) -> Iterator[tuple[str, bool]]:
             continue
         yield place, True
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             raise OSError(errno.ELOOP, "contains too many links")
         place = os.sep if os.path.isabs(target) else os.path.dirname(place)
         pending += target.split(os.sep)[::-1]

@@ -37,7 +37,7 @@ _BARE = re.compile(r"(?:[^\s\"'`,;&<>\\]+|&(?![&\s]|[\w.%-]{1,40}=)|\\(?![\"'nrt
 _VALUE_END = re.compile(r"[^\s\"'`,;&<>\\]*")
 _NO_WORD_FOLLOWS = re.compile(r"[ \t]*(?:$|[-|,;&>)\]}\\\"'`\n\r]|\w+://)")
 
-_LEAST, _LEAST_BARE, _LEAST_LETTERS, _LEAST_PIN = 6, 8, 16, 4
+_MIN, _MIN_BARE, _MIN_LETTERS, _MIN_PIN = 6, 8, 16, 4
 """Least characters of a secret: with a digit; with a digit in code or prose; of letters there; of digits."""
 _LONGEST_NAME, _FAR = 64, 200
 """Most characters searched of a name, and of an unquoted value; a secret is redacted as a whole."""
@@ -138,7 +138,7 @@ def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int
     while secret and secret[-1] in ")]}" and secret.count(secret[-1]) > secret.count("([{"[")]}".index(secret[-1])]):
         secret = secret[:-1]
     end = start + len(secret)
-    if prose and secret.isalpha() and len(secret) < _LEAST_LETTERS and not _NO_WORD_FOLLOWS.match(text, end):
+    if prose and secret.isalpha() and len(secret) < _MIN_LETTERS and not _NO_WORD_FOLLOWS.match(text, end):
         return None
     if not _is_secret(secret, place):
         return None
@@ -151,16 +151,16 @@ def _is_secret(value: str, place: _Place) -> bool:
     if _AWS.fullmatch(value):
         return True
     if value.isdigit():
-        return place.password and len(value) >= _LEAST_PIN
+        return place.password and len(value) >= _MIN_PIN
     reference = _REFERENCE if place.quoted else _BARE_REFERENCE
-    if len(value) < _LEAST or reference.match(value) or value.lower() in _PLAIN or _NUMBER.fullmatch(value):
+    if len(value) < _MIN or reference.match(value) or value.lower() in _PLAIN or _NUMBER.fullmatch(value):
         return False
     has_name = _SECRET_NAME.search(value) is not None
     if any(char.isspace() for char in value):
         return place.password and not has_name and bool(place.set_here or _MIXED.search(value))
     digit = any(char.isdigit() for char in value)
     is_code = len(value) <= _LONGEST_CODE and _CODE.fullmatch(value) is not None
-    is_word = has_name or is_code or len(value) < _LEAST_LETTERS or not (place.password or value.rstrip("=").isalpha())
+    is_word = has_name or is_code or len(value) < _MIN_LETTERS or not (place.password or value.rstrip("=").isalpha())
     if place.literal or (place.quoted and place.password):
         is_reference = has_name or value.replace("_", "").isupper()
         return digit or not is_word or not is_reference or bool(_SYMBOL.search(value))
@@ -168,7 +168,7 @@ def _is_secret(value: str, place: _Place) -> bool:
         return place.password and not (has_name or place.set_here or "." in value)
     if digit:
         is_variable = has_name and place.set_here and not place.quoted and value.isidentifier()
-        return not is_variable and (place.password or place.quoted or len(value) >= _LEAST_BARE)
+        return not is_variable and (place.password or place.quoted or len(value) >= _MIN_BARE)
     return not is_word or (place.password and not is_code and bool(_SYMBOL.search(value)))
 
 

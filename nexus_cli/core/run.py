@@ -50,7 +50,7 @@ GOALS, PRIORITY = "goals", 3
 LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20
 """Most characters of a message."""
-_UNFIT = re.compile(r"[\"()\[\]@:\\]")
+_FORBIDDEN_CHARACTERS = re.compile(r"[\"()\[\]@:\\]")
 
 
 class AgentGoal(TypedDict):
@@ -78,7 +78,7 @@ def check_name(name: str, label: str, *, colons: bool = False) -> str:
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # isprintable() is False for control characters and marks of direction or width.
     checked = name.replace(":", "") if colons else name
-    if name and len(name) <= LONGEST_NAME and not _UNFIT.search(checked) and name.isprintable():
+    if name and len(name) <= LONGEST_NAME and not _FORBIDDEN_CHARACTERS.search(checked) and name.isprintable():
         return name
     unfit = "'@' or '\\'" if colons else "'@', ':' or '\\'"
     why = f"a name has 1 to {LONGEST_NAME} printable characters, without quotes, brackets, {unfit}"

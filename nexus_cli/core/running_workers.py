@@ -20,8 +20,8 @@ WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
     "unknown",
 )
 """States of a worker. `unknown`: its process ended before it did."""
-AT_WORK = (WAITING, RUNNING, ASKING)
-"""States of a worker that has not ended."""
+ACTIVE_STATES = (WAITING, RUNNING, ASKING)
+"""States of a worker that runs or waits."""
 _STATE_TEXTS = {UNKNOWN: "interrupted: nexus exited"}
 """The states that people and models are told in other words."""
 ENDED, CLOSED = "ended", "closed"

@@ -154,7 +154,7 @@ class CommandList(TypedDict):
     commands: list[OwnCommand]
 
 
-MOST_ATTACHED = 20
+MAX_ATTACHED = 20
 """Most texts that wait in a session for the clients of a server."""
 
 

@@ -23,9 +23,9 @@ async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
-    """Return the result of `work`, which runs in a thread. If the command is stopped, call `stopped` and wait for the
-    result all the same: what was begun is completed, and shown."""
+async def wait_uncancelled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
+    """Return the result of `work`, which runs in a thread. A cancellation calls `stopped` and does not end the wait, so
+    that work which has begun is completed and shown."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

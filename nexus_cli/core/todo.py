@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-MOST_ITEMS = 50
+MAX_ITEMS = 50
 LONGEST_TEXT = 500
 """Most items of a list, and most characters of an item."""
 OPEN = "open"

@@ -10,7 +10,7 @@ from html import unescape
 
 from nexus_cli.core.elide import one_line
 
-GO_ON = "Continue where you stopped."
+CONTINUE_MESSAGE = "Continue where you stopped."
 """Message of a session that resumes without a prompt after an unfinished reply."""
 NOT_DONE = "Not done yet: "
 """Beginning of a message of `--until`. Its first sentence says how the command ended."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from nexus_cli.core.json_value import JsonDict
 
-LINE_ENDS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
+LINE_END_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
 """The escapes of characters beyond ASCII at which `str.splitlines` and other readers end a line."""
 
 
@@ -87,4 +87,4 @@ def json_text(value: Any, *, escaped: bool, indent: int | None = None, dense: bo
         text = write(value)
     except ValueError:
         text = write(json.loads(json.dumps(value), parse_constant=lambda name: None))
-    return text if text.isascii() else text.translate(LINE_ENDS)
+    return text if text.isascii() else text.translate(LINE_END_ESCAPES)

@@ -87,7 +87,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
     plan = await ensure_fits(engine, await prepare_request(engine))
-    plan = await _send_lost_again(engine, epoch) or plan
+    plan = await _resend_lost_sections(engine, epoch) or plan
     try:
         await _send(engine, plan, dispatcher.record_limits(engine))
     except ProviderError as error:
@@ -101,7 +101,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
         else:
             epoch = engine.conversation.epoch.id
             plan = await ensure_fits_after_overflow(engine, error)
-            plan = await _send_lost_again(engine, epoch) or plan
+            plan = await _resend_lost_sections(engine, epoch) or plan
         await _send(engine, plan, dispatcher.record_limits(engine))
 
 
@@ -142,7 +142,7 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
 async def attach_changes(engine: Engine) -> None:
     """Attach what changed (`PromptAssembler.draft_preamble` says what) and what other processes noted for the model to
     the newest unsent message. Request a reload if a section of the system text has finished loading."""
-    engine.notices.tell_untold()
+    engine.notices.add_unsent_notes()
     readings = engine.readings
     readings.preamble = Preamble()
     preamble = await engine.prompt.draft_preamble(engine.context, engine.notices.waiting)
@@ -156,7 +156,7 @@ async def attach_changes(engine: Engine) -> None:
         readings.preamble = preamble
 
 
-async def _send_lost_again(engine: Engine, epoch: int) -> RequestPlan | None:
+async def _resend_lost_sections(engine: Engine, epoch: int) -> RequestPlan | None:
     """Attach the sections that a new epoch's window has lost, as far as there is room; the next step attaches the rest.
     Return the request with them, None if no epoch began since `epoch`."""
     plan = None

@@ -19,7 +19,7 @@ WORKTREE = "worktree"
 _ALL = ("*", "all")
 _SERVER = "mcp__"
 """The names of tools of MCP servers begin so."""
-_MOST_DIGITS = 6
+_MAX_DIGITS = 6
 
 
 def read_limits(agent: Skill, cwd: Path) -> Limits:
@@ -52,7 +52,7 @@ def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _read_steps(text: str) -> int | None:
-    return (int(text) or None) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+    return (int(text) or None) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def _read_tools(agent: Skill, cwd: Path) -> frozenset[str] | None:

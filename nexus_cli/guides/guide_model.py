@@ -14,7 +14,7 @@ from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model, find_of_family
 
-AS_IT_IS = ("", "inherit", "default")
+SESSION_MODEL = ("", "inherit", "default")
 """Words for the session's own model."""
 
 
@@ -34,7 +34,7 @@ class GuideModel:
         """Read the model and effort of a guide, beside the model `present`. Blocks: a keyring may have to be opened."""
         model_name, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
         model, problems = "", []
-        if model_name.casefold() not in AS_IT_IS:
+        if model_name.casefold() not in SESSION_MODEL:
             try:
                 is_own = model_name in settings.alias
                 resolved = resolve_for_worker(

@@ -19,7 +19,7 @@ from itertools import chain, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from nexus_cli.config.foreign_items import ABOVE, is_guide_file
+from nexus_cli.config.foreign_items import PARENT_PREFIX, is_guide_file
 from nexus_cli.config.paths import home_folder, places, with_tilde
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.text_file import FileText, decode_head, read_text, read_unasked
@@ -47,9 +47,9 @@ HEAD = 64 * 1024
 """Bytes of the file that must contain name and description."""
 MOST = 2500
 """Most guides of one kind in one personal folder."""
-MOST_NAMES = 5000
+MAX_NAMES = 5000
 """Most names of a folder that are looked at: a link may lead to all of the disk."""
-MOST_FILES = 100
+MAX_FILES = 100
 """Most other files of a personal skill that are listed."""
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 """A message that calls a guide: its name, and the arguments."""
@@ -142,16 +142,16 @@ class Skill:
         return split_guide(file_text.text, self.path).text.strip("\n")
 
     def list_files(self) -> list[str]:
-        """Return the other files of a skill, by their path in its folder, at most `MOST_FILES`."""
+        """Return the other files of a skill, by their path in its folder, at most `MAX_FILES`."""
         if isinstance(self.source, bytes) or self.kind is not GuideKind.SKILL:
-            return sorted(self.files)[:MOST_FILES]
+            return sorted(self.files)[:MAX_FILES]
         root, paths = self.source.parent, list[str]()
         for folder, folders, files in os.walk(root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             paths += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(files)]
-            if len(paths) > MOST_FILES:
+            if len(paths) > MAX_FILES:
                 break
-        return [name for name in paths if name != FILE][:MOST_FILES]
+        return [name for name in paths if name != FILE][:MAX_FILES]
 
     def read_file(self, name: str) -> str:
         """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is
@@ -203,7 +203,7 @@ def find_guides(
         inactive += len(waiting)
         candidates += [guide for guide in active if guide.path not in mine]  # the home folder may be a project
     used_names = {guide.name for guide in candidates if not guide.problem}
-    for guide in _in_plugins(installed_plugins() if plugins is None else plugins, kind):
+    for guide in _list_plugin_guides(installed_plugins() if plugins is None else plugins, kind):
         candidates.append(replace(guide, name=guide.whole_name) if guide.name in used_names else guide)
         used_names.add(guide.name)
     guides: list[Skill] = []
@@ -218,7 +218,7 @@ def find_guides(
 def _list_personal(folder: Path, kind: GuideKind) -> Iterator[Skill]:
     for number, (name, path) in enumerate(list_guide_files(folder, kind)):
         if number == MOST or path == folder:
-            most = f"{MOST:,} {kind}s" if number == MOST else f"{MOST_NAMES:,} names"
+            most = f"{MOST:,} {kind}s" if number == MOST else f"{MAX_NAMES:,} names"
             problem = f"{one_line(with_tilde(folder))} has more than {most}; the rest are ignored"
             yield Skill(_name(name), "", one_line(str(path)), path, "personal", kind=kind, problem=problem)
             return
@@ -274,13 +274,13 @@ def explain_uncallable(cwd: Path, kinds: Sequence[GuideKind] = (GuideKind.SKILL,
 
 
 def list_guide_files(folder: Path, kind: GuideKind) -> Iterator[tuple[str, Path]]:
-    """Yield name and file of the guides of a kind among the first `MOST_NAMES` names of a folder, without hidden
+    """Yield name and file of the guides of a kind among the first `MAX_NAMES` names of a folder, without hidden
     ones, then, if there are more names, those of the folder itself. A skill has the name of its folder, any other guide
     that of its path."""
     if kind != GuideKind.SKILL:
         with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
             walk = walk_below(opened)
-            entries = islice(walk, MOST_NAMES)
+            entries = islice(walk, MAX_NAMES)
             paths = sorted(path for path, entry in entries if is_guide_file(f"{folder}/{path}") and not entry.is_dir())
             visible = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
             yield from ((_command_name(path), folder / path) for path in visible)
@@ -290,9 +290,9 @@ def list_guide_files(folder: Path, kind: GuideKind) -> Iterator[tuple[str, Path]
         names = sorted(os.listdir(folder))
     except OSError:
         return
-    seen = [name for name in names[:MOST_NAMES] if name[0] != "." and _is_skill(folder / name)]
+    seen = [name for name in names[:MAX_NAMES] if name[0] != "." and _is_skill(folder / name)]
     yield from ((name, folder / name / FILE) for name in seen)
-    yield from ((folder.name, folder) for _ in names[MOST_NAMES : MOST_NAMES + 1])
+    yield from ((folder.name, folder) for _ in names[MAX_NAMES : MAX_NAMES + 1])
 
 
 def _is_skill(place: Path) -> bool:
@@ -308,7 +308,7 @@ def _list_items(items: Iterable[TrustItem], kind: GuideKind) -> list[tuple[str, 
     """Return the guides among the items of a project, with their names, in the order of precedence."""
     listed = []
     for place in kind.folders:
-        prefix = f"{kind.place}/" if place == FOLDER else f"{ABOVE}{place}/{kind.place}/"
+        prefix = f"{kind.place}/" if place == FOLDER else f"{PARENT_PREFIX}{place}/{kind.place}/"
         for item in items:
             name = item.file.removeprefix(prefix)
             if item.kind == kind and name != item.file and not (kind == GuideKind.SKILL and name.startswith(".")):
@@ -331,7 +331,7 @@ def _place(root: Path, item: TrustItem) -> str:
     return one_line(os.path.normpath(root / FOLDER / item.file))
 
 
-def _in_plugins(plugins: Iterable[InstalledPlugin], kind: GuideKind) -> Iterator[Skill]:
+def _list_plugin_guides(plugins: Iterable[InstalledPlugin], kind: GuideKind) -> Iterator[Skill]:
     """Yield the accepted ones of plugins, from the bytes that were compared with the record."""
     for plugin in plugins:
         for item, state in plugin.items(kind):

@@ -24,7 +24,7 @@ from nexus_cli.core.tool import COMMAND, Effect, Tool
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.tools.foreign_calls import foreign_arguments, foreign_names
 
-MOST_RESPONSE = 100_000
+MAX_RESPONSE = 100_000
 """Most characters of a call's result, and of a file, that hooks get."""
 FAILED_EVENT = "PostToolUseFailure"
 MEANINGS: Mapping[str, str] = {
@@ -169,13 +169,13 @@ class HookedCall:
         if self.result is None or event == FAILED_EVENT:
             return {}
         if hook.is_codex:
-            return {"tool_response": _NOTES.sub("", self.result.output)[:MOST_RESPONSE]}
+            return {"tool_response": _NOTES.sub("", self.result.output)[:MAX_RESPONSE]}
         if hook.is_foreign and COMMAND in self.checked:
             return {"tool_response": self._command_response(self.result)}
         # Only what the call was allowed to touch is read: an argument may name any file.
         if hook.is_foreign and self.targets and (self._is_edit or self._path == self.result.file):
             return {"tool_response": self._file_response(arguments)}
-        text = self.result.output[:MOST_RESPONSE]
+        text = self.result.output[:MAX_RESPONSE]
         return {"tool_response": {"success": True, "output": text, "stdout": text, "exit_code": self.result.status}}
 
     def _command_response(self, result: ToolResult) -> JsonDict:
@@ -214,7 +214,7 @@ class HookedCall:
     def _describe_failure(self, result: ToolResult) -> str:
         """Return the error of a failed call as Claude words it."""
         if result.error or result.status is None:
-            return result.error[:MOST_RESPONSE]
+            return result.error[:MAX_RESPONSE]
         return "\n".join(filter(None, (f"Exit code {result.status}", _output_of(result))))
 
     def _meaning(self, result: ToolResult) -> str:
@@ -234,14 +234,14 @@ def describe_batch(calls: Sequence[HookedCall], hook: Hook) -> list[JsonDict]:
 
 
 def _read_beginning(path: str) -> str | None:
-    """Return the text of a file, at most `MOST_RESPONSE` bytes of it; None if there is none."""
+    """Return the text of a file, at most `MAX_RESPONSE` bytes of it; None if there is none."""
     with suppress(OSError, ValueError):
-        return read_real(path, MOST_RESPONSE)[0].decode("utf-8", "replace")
+        return read_real(path, MAX_RESPONSE)[0].decode("utf-8", "replace")
     return None
 
 
 def _output_of(result: ToolResult) -> str:
-    return _NOTES.sub("", result.output)[:MOST_RESPONSE].rstrip("\n")
+    return _NOTES.sub("", result.output)[:MAX_RESPONSE].rstrip("\n")
 
 
 def _find_hunks(old: str, new: str) -> list[JsonDict]:

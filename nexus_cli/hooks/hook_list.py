@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT, RULES, UNSET
+from nexus_cli.config.foreign_items import HOOKS, PARENT_PREFIX, PLUGIN_ROOT, RULES, UNSET
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.record_file import TRUST_RECORD
@@ -45,7 +45,7 @@ CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFai
 DISABLED = "disableAllHooks"
 """The key with which Claude's settings switch off the hooks of a project."""
 TRUST = "changed since you trusted it; run `nexus trust`"
-MOST_REPEATS = 3
+MAX_REPEATS = 3
 """Most repetitions in a matcher: more could take for ever on a long name."""
 LONGEST = 60
 """Most characters of a hook's name."""
@@ -166,7 +166,7 @@ class Hook:
         """Return the content of the files that its trust depends on, by path in `folder`."""
         if not self.is_plugin:
             scripts = read_scripts([self.table.command], folder)
-            return {name.removeprefix(ABOVE): data for name, data in scripts.items()}
+            return {name.removeprefix(PARENT_PREFIX): data for name, data in scripts.items()}
         contents: dict[str, bytes] = {}
         for path in self.scripts:
             with suppress(OSError):
@@ -244,7 +244,7 @@ def _project_hooks(folder: Path, source: Path, configuration: Configuration) -> 
 
 def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
     """Return a trusted item that is in no file any more; one that is no hook has no definition."""
-    file = next((ABOVE + path for path in HOOKS if key.startswith(f"hook {path}: ")), SETTINGS)
+    file = next((PARENT_PREFIX + path for path in HOOKS if key.startswith(f"hook {path}: ")), SETTINGS)
     text = parts.get(file) if key.startswith("hook ") else None
     return TrustItem("hook", key.removeprefix("hook "), {} if text is None else {file: text.encode()}, file)
 
@@ -266,7 +266,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
         unread = HookTable("", one_line(item.name).removeprefix(f"{source}: "))
         event = one_line(str(value[0])) if isinstance(value, list) and value and value[0] not in EVENTS else ""
         return Hook(unread, source, place, UNSUPPORTED, problem, unknown_event=event)
-    scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
+    scripts = {part.removeprefix(PARENT_PREFIX): data for part, data in item.parts.items() if part != item.file}
     hook = Hook(
         table, source, place, state, why, scripts, condition=keys.get("if", ""), is_async=keys.get("async") is True
     )
@@ -305,8 +305,8 @@ def _check_matcher(hook: Hook) -> Hook:
     why = ""
     if len(matcher) > LONGEST_MATCHER:
         why = f"its matcher has more than {LONGEST_MATCHER} characters"
-    elif len(re.findall(r"[*+{]", matcher)) > MOST_REPEATS or re.search(r"\)[*+{]", matcher):
-        why = f'its matcher "{one_line(matcher)}" repeats a group, or has more than {MOST_REPEATS} repetitions'
+    elif len(re.findall(r"[*+{]", matcher)) > MAX_REPEATS or re.search(r"\)[*+{]", matcher):
+        why = f'its matcher "{one_line(matcher)}" repeats a group, or has more than {MAX_REPEATS} repetitions'
     else:
         try:
             re.compile(matcher)

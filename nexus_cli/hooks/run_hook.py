@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
-from nexus_cli.config.host_environment import CHILD_OF, IN_SESSION
+from nexus_cli.config.host_environment import CHILD_MARK, IN_SESSION
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, name_first, one_line
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -32,12 +32,12 @@ from nexus_cli.tools.process import BoundedOutput, ProcessResult, find_shell, ru
 
 BLOCKS = 2
 """Exit status that blocks; the model gets stderr."""
-SPEAKS = ("SessionStart", "UserPromptSubmit")
+TEXT_EVENTS = ("SessionStart", "UserPromptSubmit")
 """Events at which plain text on stdout is context for the model."""
 
 DECISIONS = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask", "defer": "ask"}
 """The decisions by the words of hooks; a program that started Claude Code decides what is deferred."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most keys that a line names."""
 
 
@@ -78,23 +78,31 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     if first and first.get("async") is True:  # Claude goes on while such a hook runs; what follows is not for the model
         return HookAnswer()
     if value is None:
-        return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
+        return HookAnswer(context=stdout.strip() if event in TEXT_EVENTS and not status else "")
     specific_fields = as_table(value.get("hookSpecificOutput"))
     nested = as_table(specific_fields.pop("decision", None))  # of PermissionRequest
-    word = _take(specific_fields, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
+    word = (
+        _pop_text(specific_fields, "permissionDecision")
+        or _pop_text(nested, "behavior")
+        or _pop_text(value, "decision")
+    )
     decision = DECISIONS.get(word, "")
-    reason = _take(specific_fields, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")
+    reason = (
+        _pop_text(specific_fields, "permissionDecisionReason")
+        or _pop_text(nested, "message")
+        or _pop_text(value, "reason")
+    )
     stops = value.get("continue") is False or nested.get("interrupt") is True
     updated = specific_fields.pop("updatedInput", nested.get("updatedInput"))
     specific_fields.pop("hookEventName", None)
     return HookAnswer(
         "deny" if stops else decision,
-        (_take(value, "stopReason") or reason) if stops else reason,
-        _take(specific_fields, "additionalContext"),
-        _take(value, "systemMessage"),
+        (_pop_text(value, "stopReason") or reason) if stops else reason,
+        _pop_text(specific_fields, "additionalContext"),
+        _pop_text(value, "systemMessage"),
         updated if isinstance(updated, dict) else None,
         stops,
-        unread=one_line(name_first([*specific_fields], MOST_NAMED)),
+        unread=one_line(name_first([*specific_fields], MAX_NAMED)),
     )
 
 
@@ -106,21 +114,21 @@ def _read_object(text: str) -> JsonDict | None:
         return None
 
 
-def _take(value: JsonDict, key: str) -> str:
+def _pop_text(value: JsonDict, key: str) -> str:
     """Return a text of an answer without blanks around, "" for none, and remove its key: those that stay are unread."""
     text = value.pop(key, None)
     return text.strip() if isinstance(text, str) else ""
 
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 """Most bytes that are kept of stdout, and of stderr."""
 LENGTH = 200
 """Most characters of a hook's own words about its failure."""
 SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
 """The event at which a hook may write a script that sets variables, and the variable with its path."""
 READS_SCRIPT = f'set -a; . "${ENV_FILE}" >/dev/null 2>&1; /usr/bin/env -0'  # not what the PATH of the script has first
-_OF_SHELL = ("_", "PWD", "OLDPWD", "SHLVL", CHILD_OF)
-NO_PROGRAM = (126, 127)
+_SHELL_MESSAGE = ("_", "PWD", "OLDPWD", "SHLVL", CHILD_MARK)
+SHELL_FAILURE_STATUSES = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 NOT_FOUND = re.compile(r"(?:^|: )([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)
 """What a shell says of a program that is not there."""
@@ -189,7 +197,7 @@ def run_hook(hook: Hook, input_data: bytes, cwd: Path, permission: CallPermissio
     words = _shorten(stderr or stdout)
     answer = read_answer(hook.table.event, result.status, stdout, stderr)
     has_answered = result.status in (0, BLOCKS) or (answer != HookAnswer() and not hook.is_codex)
-    if result.status in NO_PROGRAM and not has_answered:
+    if result.status in SHELL_FAILURE_STATUSES and not has_answered:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
             notice = f"a hook from {hook.source} did not run: {why}. Install the program; `nexus hooks` lists hooks"
@@ -237,7 +245,7 @@ def _start(
     env |= {ENV_FILE: str(script)} if script else {}
     run = partial(run_process, cwd=folder, env=env, stop=stop, merge=False, confinement=confinement)
     read_end, write_end = os.pipe()
-    stderr = BoundedOutput(MOST_BYTES)
+    stderr = BoundedOutput(MAX_BYTES)
     drain = threading.Thread(target=_drain, args=(read_end, stderr), daemon=True)
     drain.start()
     try:
@@ -245,12 +253,12 @@ def _start(
             [find_shell(folder), "-c", f"exec 2>&{write_end} {write_end}>&-\n{hook.table.command}"],
             seconds=hook.table.timeout,
             stdin=input_data,
-            keep=MOST_BYTES,
+            keep=MAX_BYTES,
             pass_fds=(write_end,),
         )
         variables = dict[str, str]()
         if script is not None and os.path.lexists(script):
-            listing = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
+            listing = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MAX_BYTES).output
             pairs = (text.partition("=") for text in output_as_text(listing).split("\0"))
             left_out = () if hook.is_personal else LOADER_VARIABLES
             variables = {
@@ -258,7 +266,7 @@ def _start(
                 for variable, _, value in pairs
                 if VARIABLE.fullmatch(variable)
                 and env.get(variable) != value
-                and not (variable in _OF_SHELL or variable.startswith(left_out))
+                and not (variable in _SHELL_MESSAGE or variable.startswith(left_out))
             }
     finally:
         os.close(write_end)

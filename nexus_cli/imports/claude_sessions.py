@@ -21,7 +21,7 @@ from nexus_cli.imports.foreign_session import (
     read_records,
 )
 
-SPOKEN = ("user", "assistant")
+CHAT_TYPES = ("user", "assistant")
 BOUNDARY = "compact_boundary"
 OWN_TEXTS = ("<local-command-", "[Request interrupted by user")
 """Beginnings of user messages that Claude Code writes itself."""
@@ -38,7 +38,7 @@ def read_claude_session(path: Path) -> ForeignSession:
     records = _keep_records(session)
     chosen = _choose_branch(records, session)
     talk = _Talk(session)
-    for record in (record for record in records if record["type"] in SPOKEN):
+    for record in (record for record in records if record["type"] in CHAT_TYPES):
         if id(record) in chosen:
             talk.add(record)
         else:
@@ -64,7 +64,7 @@ def _keep_records(session: ForeignSession) -> list[Record]:
                 session.left_out["repeated records"] += 1
                 continue
             uuids.add(uuid)
-        if kind in SPOKEN and isinstance(record.get("message"), dict):
+        if kind in CHAT_TYPES and isinstance(record.get("message"), dict):
             records.append(record)
             continue
         if title := read_name(record, "customTitle"):
@@ -100,7 +100,7 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
     Results and parts of a message beside the branch, as parallel calls have, are included.
     """
     places = {read_name(record, "uuid"): place for place, record in enumerate(records)}
-    position = next((place for place in reversed(range(len(records))) if records[place]["type"] in SPOKEN), -1)
+    position = next((place for place in reversed(range(len(records))) if records[place]["type"] in CHAT_TYPES), -1)
     branch: dict[int, Record] = {}
     while position >= 0 and position not in branch:
         record = branch[position] = records[position]
@@ -113,7 +113,7 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
         else:
             session.left_out["links to missing records"] += bool(parent)
             position -= 1
-    spoken = [record for record in branch.values() if record["type"] in SPOKEN]
+    spoken = [record for record in branch.values() if record["type"] in CHAT_TYPES]
     messages = {read_name(record["message"], "id") for record in spoken if record["type"] == "assistant"} - {""}
     parts = [row for row in records if row["type"] == "assistant" and read_name(row["message"], "id") in messages]
     blocks = (block for part in (*spoken, *parts) for block in _blocks(part))

@@ -67,7 +67,7 @@ def _read_permissions(setup: ForeignSetup, value: object, location: str) -> None
         for written in listed if isinstance(listed, list) else ():
             setup.add_rules(decision, str(written), partial(map_claude_rule, decision, str(written)))
         if listed is not None and not isinstance(listed, list):
-            setup.lose(decision, f"rules in {location}: not a list")
+            setup.report_lost_rule(decision, f"rules in {location}: not a list")
     mode = table.get("defaultMode")
     if mode == "acceptEdits":
         setup.settings["allow"] = EDIT

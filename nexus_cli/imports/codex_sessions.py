@@ -14,7 +14,7 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.foreign_session import (
-    MOST_DEEP,
+    MAX_NESTING,
     ForeignSession,
     clean_text,
     count,
@@ -132,7 +132,7 @@ class _Talk:
         text = "\n\n".join(texts)
         role = item.get("role")
         if role == "assistant":
-            self._grow(text, None)
+            self._extend_step(text, None)
         elif role == "user" and not text.startswith(OWN_TEXTS):
             self._reply = -1
             self.session.add_text(text, images)
@@ -150,14 +150,14 @@ class _Talk:
         if isinstance(arguments, str):
             try:
                 parsed = json.loads(arguments)
-                arguments = parsed if isinstance(parsed, dict) and is_nested_within(parsed, MOST_DEEP) else arguments
+                arguments = parsed if isinstance(parsed, dict) and is_nested_within(parsed, MAX_NESTING) else arguments
             except (ValueError, RecursionError):
                 pass  # kept as raw text
         call = make_call(read_name(item, "call_id") or read_name(item, "id"), name, arguments)
         self._names[call.id] = call.name
-        self._grow("", call)
+        self._extend_step("", call)
 
-    def _grow(self, text: str, call: ToolCall | None) -> None:
+    def _extend_step(self, text: str, call: ToolCall | None) -> None:
         """Add to the assistant message of this step, or begin it."""
         text, calls = clean_text(text), (call,) if call else ()
         self._newest = text

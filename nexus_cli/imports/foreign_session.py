@@ -24,9 +24,9 @@ from nexus_cli.core.message import UNKNOWN_OUTCOME, Message, Role, ToolCall, to_
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table, canonical
 
-MOST_LINE = 64 * 1024 * 1024
+MAX_LINE = 64 * 1024 * 1024
 """Bytes of one line that are read."""
-MOST_DEEP = 100
+MAX_NESTING = 100
 """Most nested levels of a value: deeper ones fail in the stack of whoever writes them."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 NOTE = "nexus"
@@ -183,12 +183,12 @@ def read_records(path: Path, bad_lines: list[str]) -> Iterator[JsonDict]:
         return
     with path.open("rb") as file:
         number = 0
-        while line := file.readline(MOST_LINE + 1):
+        while line := file.readline(MAX_LINE + 1):
             number += 1
-            if len(line) > MOST_LINE and not line.endswith(b"\n"):
-                while (more := file.readline(MOST_LINE)) and not more.endswith(b"\n"):
+            if len(line) > MAX_LINE and not line.endswith(b"\n"):
+                while (more := file.readline(MAX_LINE)) and not more.endswith(b"\n"):
                     pass
-                bad_lines.append(f"line {number} is larger than {MOST_LINE >> 20} MB")
+                bad_lines.append(f"line {number} is larger than {MAX_LINE >> 20} MB")
                 continue
             is_last = not line.endswith(b"\n")
             line = line.removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
@@ -200,7 +200,7 @@ def read_records(path: Path, bad_lines: list[str]) -> Iterator[JsonDict]:
                     value = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
             except (ValueError, RecursionError):
                 value = None
-            if isinstance(value, dict) and not is_nested_within(value, MOST_DEEP):
+            if isinstance(value, dict) and not is_nested_within(value, MAX_NESTING):
                 bad_lines.append(f"line {number} is nested too deeply")
             elif isinstance(value, dict):
                 yield value

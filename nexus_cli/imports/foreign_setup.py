@@ -18,7 +18,7 @@ import yaml
 
 from nexus_cli.config.paths import home_folder, with_tilde
 from nexus_cli.config.setting_rules import is_key_name
-from nexus_cli.config.trust_files import MOST_BYTES
+from nexus_cli.config.trust_files import MAX_BYTES
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -45,7 +45,7 @@ _OPAQUE = re.compile(
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
 
 
-def say_how_to_keep(name: str) -> str:
+def describe_key_setup(name: str) -> str:
     """Return the way to keep the key of a provider or variable: nexus does not store every key."""
     is_own = name in LOGIN_NAMES or (is_key_name(name) and not is_provider_key(name))
     try:
@@ -84,7 +84,7 @@ class ForeignSetup:
         """Return the text of a file, "" if there is none. One that cannot be read is a line in `notes`, or in `lost` if
         it `guards`: it may have rules that deny."""
         try:
-            data = read_beginning(path, MOST_BYTES + 1)
+            data = read_beginning(path, MAX_BYTES + 1)
             text = data.decode("utf-8-sig")
         except (FileNotFoundError, NotADirectoryError):
             return ""
@@ -92,7 +92,7 @@ class ForeignSetup:
             why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
             self.skip_file(path, str(why), guards=guards)
             return ""
-        if len(data) > MOST_BYTES or "\0" in text:
+        if len(data) > MAX_BYTES or "\0" in text:
             self.skip_file(path, "too large, or not text", guards=guards)
             return ""
         self.files.append(with_tilde(path))
@@ -102,7 +102,7 @@ class ForeignSetup:
         """Report a file that cannot be read."""
         line = f"{with_tilde(path)}: {one_line(why)[:160]}"
         if guards:
-            self.lose_unknown(f"{line}. nexus does not know its rules")
+            self.report_unknown_rules(f"{line}. nexus does not know its rules")
         else:
             self.notes.append(line)
 
@@ -131,7 +131,7 @@ class ForeignSetup:
         """Report entries that are not imported, without the keys in the line."""
         self.notes.append(one_line(redact(line, environ={}))[:300])
 
-    def lose(self, decision: str, line: str) -> None:
+    def report_lost_rule(self, decision: str, line: str) -> None:
         """Report a rule that has no counterpart."""
         line = one_line(redact(line, environ={}))[:300]
         if decision == "allow":
@@ -139,7 +139,7 @@ class ForeignSetup:
         else:
             self.lost.append(f"{decision} {line}")
 
-    def lose_unknown(self, line: str) -> None:
+    def report_unknown_rules(self, line: str) -> None:
         """Report rules that cannot be read. What they limit is not known, so that no allow rule is taken."""
         self.lost.append(one_line(redact(line, environ={}))[:300])
         self._lost_rules.append("")
@@ -154,7 +154,7 @@ class ForeignSetup:
             for text in rules:
                 parse_rule(decision, text, self.tools)
         except ValueError as error:
-            self.lose(decision, f"{written}: {error}")
+            self.report_lost_rule(decision, f"{written}: {error}")
             if decision != "allow":
                 self._lost_rules.append(written)
                 self._leave_out_widened([*self._allowed], [written])
@@ -171,7 +171,9 @@ class ForeignSetup:
             if limit:
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
-                self.lose("allow", f"{written}: would allow more in nexus, because the rule {limit} was not imported")
+                self.report_lost_rule(
+                    "allow", f"{written}: would allow more in nexus, because the rule {limit} was not imported"
+                )
 
     def add_server(self, name: str, entry: JsonDict) -> None:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""
@@ -214,7 +216,7 @@ class ForeignSetup:
 
     def note_key(self, name: str, location: str) -> None:
         """Report a key that is not copied, and how to keep it."""
-        hint = say_how_to_keep(name)
+        hint = describe_key_setup(name)
         self.notes.append(f"the value of {one_line(name)} in {location} looks like a key and was not copied; {hint}")
 
     def add_text(self, name: str, text: str, path: Path) -> None:

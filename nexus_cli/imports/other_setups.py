@@ -21,12 +21,12 @@ from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import AUTO
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
-from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, say_how_to_keep, server_entry
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, describe_key_setup, is_key, server_entry
 from nexus_cli.provider.model_names import provider_prefixes
 
 FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 """The variable with the folder of a program."""
-CODEX_WAYS = {
+CODEX_ALTERNATIVES = {
     "notify": "use `nexus config set ui.notify_command COMMAND` (see `nexus docs personal`)",
     "tui": "set theme, keys and notifications under `ui` (see `nexus docs personal`)",
     "sandbox_workspace_write": "add its folders to `sandbox.write` (see `nexus docs sandbox`, also for network)",
@@ -80,11 +80,11 @@ def read_codex(home: Path) -> ForeignSetup:
         imports = ", ".join(f"@{name}" for name in names)
         setup.note(f"project_doc_fallback_filenames: nexus reads these files if AGENTS.md contains {imports}")
     used = "model model_provider model_reasoning_effort approval_policy sandbox_mode mcp_servers projects".split()
-    setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), location, CODEX_WAYS)
+    setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), location, CODEX_ALTERNATIVES)
     for file in sorted((home / "rules").glob("*.rules")):
         rules, problems = read_codex_rules(setup.read(file, guards=True))
         for problem in problems:
-            setup.lose_unknown(f"{with_tilde(file)} {problem}")
+            setup.report_unknown_rules(f"{with_tilde(file)} {problem}")
         for decision, command in rules:
             text = f"bash({command})"
             setup.add_rules(decision, text, partial(list, [text]))
@@ -114,7 +114,7 @@ def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
-        setup.lose("deny", f"all tools of server {name} except {', '.join(only)}; nexus allows all of them")
+        setup.report_lost_rule("deny", f"all tools of server {name} except {', '.join(only)}; nexus allows all of them")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {location}")
 
 
@@ -181,14 +181,16 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         _set_model(setup, as_table(model).get("name") or model, plain.provider)
         for key in plain.rules:
             if key in settings:
-                setup.lose_unknown(f"{key} in {location}: nexus does not convert these rules; use `nexus rules add`")
+                setup.report_unknown_rules(
+                    f"{key} in {location}: nexus does not convert these rules; use `nexus rules add`"
+                )
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")
             own = (
                 f" ({address}): set OPENAI_API_BASE to this address, and the model to openai/NAME "
                 "(see `nexus docs settings`)"
             )
-            setup.note(f"provider {name} in {location}{own if address else f': {say_how_to_keep(name)}'}")
+            setup.note(f"provider {name} in {location}{own if address else f': {describe_key_setup(name)}'}")
         for name, value in as_table(settings.get(plain.servers)).items():
             table = as_table(value)
             if program == "gemini":

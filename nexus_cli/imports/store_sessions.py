@@ -37,9 +37,9 @@ READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], Forei
     ),
 }
 """By program: what finds its session files below its folder, and what reads one."""
-MOST_TOKENS = 25_000
+MAX_TOKENS = 25_000
 """Tokens of one message that go into the window; the rest is a drop."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most bad lines of a file that are named."""
 PROVIDERS = {"claude": "anthropic", "codex": "openai"}
 
@@ -122,7 +122,7 @@ def _store(
 ) -> None:
     """Write what is new in a session, and count it in `result`."""
     if bad := foreign.bad_lines:
-        result.problems.append(f"{foreign.path}: {name_first(bad, MOST_NAMED)}")
+        result.problems.append(f"{foreign.path}: {name_first(bad, MAX_NAMED)}")
     if not foreign.entries:
         result.empty += 1
         result.left_out += foreign.left_out
@@ -195,7 +195,7 @@ def _write(ledger: Ledger, foreign: ForeignSession, earlier: _EarlierImport, sta
             "left_out": {**+foreign.left_out, "lines": len(foreign.bad_lines)},
         }
         if fresh:
-            sessions.put_behind_used(ledger.db, session)
+            sessions.sort_behind_used(ledger.db, session)
         log.record_memo(Memo(IMPORTED_SESSION, utc_now(), len(foreign.entries), value))
 
 
@@ -208,11 +208,11 @@ def _find_free_name(ledger: Ledger, name: str) -> str:
 
 
 def _shorten(log: LaneLog, entry: Entry, counter: TiktokenCounter) -> Entry:
-    """Return the entry with at most `MOST_TOKENS` of its text; the whole one is recorded as a drop."""
-    if entry.tokens <= MOST_TOKENS:
+    """Return the entry with at most `MAX_TOKENS` of its text; the whole one is recorded as a drop."""
+    if entry.tokens <= MAX_TOKENS:
         return entry
     text, name = entry.message.content, log.next_drop()
-    cut = elide_text(text, MOST_TOKENS, counter.count, drop_marker(name))
+    cut = elide_text(text, MAX_TOKENS, counter.count, drop_marker(name))
     if cut.is_whole:
         return entry
     label = (

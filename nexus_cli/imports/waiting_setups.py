@@ -11,7 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, plan_import
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Most files of a program that are named."""
 
 
@@ -25,4 +25,4 @@ def find_waiting(places: Places) -> Iterator[tuple[str, str]]:
         with suppress(NexusError, ValueError, OSError):
             setup = read(program_folder(program))
             if plan_import(setup, places, lambda subject, answers: MINE).changes:
-                yield program, name_first(setup.files, MOST_NAMED)
+                yield program, name_first(setup.files, MAX_NAMED)

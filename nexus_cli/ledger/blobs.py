@@ -11,7 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import Database
 
 _PLAIN, _ZLIB = 0, 1
-_BIG = 1 << 20
+_FAST_COMPRESSION_BYTES = 1 << 20
 """Bytes from which on compression favours speed over size."""
 _PUT = "INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _PUT_SHARED = (
@@ -48,7 +48,7 @@ def put(db: Database, session: int, data: bytes) -> tuple[bytes, int]:
     about sessions that it cannot see.
     """
     digest = sha256(data).digest()
-    packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
+    packed = zlib.compress(data, 1 if len(data) > _FAST_COMPRESSION_BYTES else 6)
     codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
     values = (digest, codec, stored, session) if db.is_shared else (digest, codec, stored)
     db.run(_PUT_SHARED if db.is_shared else _PUT, *values)

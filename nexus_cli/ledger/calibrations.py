@@ -29,7 +29,7 @@ def calibration(db: Database, model: str) -> Calibration:
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:
     """Store a calibration with the next transaction."""
-    db.run_later(
+    db.defer_statement(
         'INSERT INTO calibrations (model, factor, reports, worst, "window", kinds) VALUES (?, ?, ?, ?, 0, ?)'
         f" ON CONFLICT ({db.own_key}model) DO UPDATE SET factor = excluded.factor, reports = excluded.reports,"
         " worst = excluded.worst, kinds = excluded.kinds",

@@ -57,7 +57,7 @@ def copy_ledger(source: Ledger, target: Ledger, verify: Callable[[Ledger], None]
     Raise `UsageError` if the target is not empty, or the role is not its administrator.
     """
     _refuse_wrong_target(target.db)
-    with target.db.write(alone=True), source.db.one_view():
+    with target.db.write(alone=True), source.db.read_consistently():
         result = _Copy(source.db, target.db).run()
         verify(target)
     return result

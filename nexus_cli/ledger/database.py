@@ -26,12 +26,12 @@ BUSY_SECONDS = 30.0
 POLL_SECONDS = 0.25
 """SQLite's own timeout. Within it the pauses between two tries grow: the longer a process has waited, the less it would
 get, so that the wait is begun anew."""
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between two checks for a change."""
 _RECENT_SECONDS = 1.0
 """Seconds for which an answer is recent."""
 
-_ROOM = 1 << 16
+_FULL_DISK_BYTES = 1 << 16
 """Bytes of free space below which an error of the disk is a full one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -55,7 +55,7 @@ def primary_code(error: sqlite3.Error) -> int:
 
 def _is_disk_full() -> bool:
     try:
-        return shutil.disk_usage(places().data).free < _ROOM
+        return shutil.disk_usage(places().data).free < _FULL_DISK_BYTES
     except OSError:
         return False
 
@@ -176,7 +176,7 @@ class Database:
         """Give a query that this thread repeats in the block its first answer, until something is written. A server is
         asked the queries `ahead`, statement and values of each, in one round trip."""
         with self._lock:  # nothing is written between the question and its answer
-            self._once.answers = self._add_recent(self._ask_ahead(ahead))
+            self._once.answers = self._add_recent(self._pipeline_queries(ahead))
         try:
             yield
         finally:
@@ -188,10 +188,10 @@ class Database:
         with self._lock:  # several threads ask at the same time
             queried, rows = self._recent.get(query, (0.0, list[Row]()))
             if time.monotonic() - queried > _RECENT_SECONDS:
-                rows = self._add_recent(self._ask_ahead((query, *along)) or {query: self.all(*query)})[query]
+                rows = self._add_recent(self._pipeline_queries((query, *along)) or {query: self.all(*query)})[query]
             return rows
 
-    def _ask_ahead(self, queries: Sequence[Query]) -> dict[Query, list[Row]]:
+    def _pipeline_queries(self, queries: Sequence[Query]) -> dict[Query, list[Row]]:
         """Ask a server several queries in one round trip; return nothing for a file, which is asked each by itself."""
         return {}
 
@@ -284,8 +284,8 @@ class Database:
         return True
 
     @contextmanager
-    def one_view(self) -> Iterator[None]:
-        """Give every query inside the block the same snapshot of the ledger."""
+    def read_consistently(self) -> Iterator[None]:
+        """Give all queries inside the block the same snapshot of the ledger."""
         with self._lock:
             try:
                 self.connection.execute("BEGIN")
@@ -383,7 +383,7 @@ class Database:
                 return primary_code(error) in _BUSY
             return False
 
-    def run_later(self, sql: str, *values: Any) -> None:
+    def defer_statement(self, sql: str, *values: Any) -> None:
         """Run a statement with the next transaction; it may be lost."""
         with self._lock:
             self.pending.append((sql, *values))
@@ -401,7 +401,7 @@ class Database:
         while (now := self.one("PRAGMA data_version")) == self._version:
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(min(_LOOK_SECONDS, seconds))
+            time.sleep(min(_POLL_SECONDS, seconds))
         self._version = now
         return True
 

@@ -38,7 +38,7 @@ class FileJournal(SessionJournal):
     _waiting: list[tuple[Callable[[Database], object], object]] = field(default_factory=list)
     """What was committed in memory and is not in the file: each call, and the id of the lane that it opened, if it did.
     """
-    _put_off: list[Query] = field(default_factory=list)
+    _deferred_statements: list[Query] = field(default_factory=list)
     """The statements that ran in memory with these commits."""
 
     _version: object = None
@@ -74,7 +74,7 @@ class FileJournal(SessionJournal):
             result = self._commit(write)
             if self._file:
                 self._waiting.append((write, result))
-                self._put_off += put_off
+                self._deferred_statements += put_off
             return result
 
     def _commit(self, write: Callable[[Database], T]) -> T:
@@ -152,7 +152,7 @@ class FileJournal(SessionJournal):
                         opened = write(file)
                         if lane is not None:
                             file.run("UPDATE lanes SET id = ? WHERE id = ?", lane, opened)
-                    for query in self._put_off:
+                    for query in self._deferred_statements:
                         file.run(*query)
             except Exception:  # whatever another process did to the session meanwhile leads to
                 ended = time.monotonic()
@@ -161,7 +161,7 @@ class FileJournal(SessionJournal):
             file.unsaved.pop(self.session, None)
             self._file, self.in_memory = None, False
             self._waiting.clear()
-            self._put_off.clear()
+            self._deferred_statements.clear()
             self._use(file)
             self.warn("the ledger can be written again, and the entire session is saved")
 

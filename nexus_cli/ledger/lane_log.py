@@ -31,7 +31,7 @@ DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
 LONGEST_PATH = 2_000
 """Bytes of the longest path that a server can find by its index."""
-MOST_SEEN = 10_000
+MAX_SEEN = 10_000
 """Most files that a session is asked for."""
 SEEN_FILES_QUERY = (
     "SELECT path, how, digest, at, entry FROM files WHERE session = (SELECT session FROM lanes WHERE id = ?)"
@@ -382,7 +382,7 @@ class LaneLog:
         find = "SELECT path, how FROM files WHERE session = ? ORDER BY path"
         return [(_path_text(row[0]), row[1]) for row in self.db.all(find, self._session_key(self.db))]
 
-    def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
+    def seen_files(self, most: int = MAX_SEEN) -> list[SeenFile]:
         """Return the files that the session saw last, newest first."""
         return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(SEEN_FILES_QUERY, self.lane, most)]
 
@@ -440,7 +440,7 @@ class LaneLog:
         db = self._journal.db
         with suppress(NexusError):
             insert = "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-            db.run_later(insert, digest[:DIGEST], encoding, tokens, self._session_key(db))
+            db.defer_statement(insert, digest[:DIGEST], encoding, tokens, self._session_key(db))
 
 
 def _path_bytes(path: str) -> bytes:

@@ -22,12 +22,12 @@ END = (1 << 63) - 1
 """Larger than any entry id."""
 SESSION_OF = "SELECT session FROM lanes WHERE id = ? AND session IS NOT NULL"
 """Query of the key of the session that owns a lane."""
-_UP = """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
+_PARENT_QUERY = """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
     SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
     UNION ALL
     SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, {least}(up.last, up.parent_entry), l.sent
     FROM up JOIN lanes l ON l.id = up.parent)"""
-_ANCESTRY = f"{_UP} SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth"
+_ANCESTRY = f"{_PARENT_QUERY} SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def ancestry_query(db: Database, lane: int) -> Query:
     return _ANCESTRY.format(least=db.least), END, lane
 
 
-def know_new_lane(db: Database, lane: int, session: int) -> None:
-    """Let nothing be asked about a lane that was just made, without a parent."""
+def cache_new_lane(db: Database, lane: int, session: int) -> None:
+    """Cache the facts about a new lane without a parent, so that no query reads them."""
     db.know([(lane, session, 1, END, 0)], *ancestry_query(db, lane))
     db.know([(session,)], SESSION_OF, lane)
 
@@ -125,7 +125,7 @@ def cursor(db: Database, lane: int) -> int:
 def started_query(db: Database, lane: int) -> Query:
     """Return the query of the ids of the calls that were started, in `lane` or in an ancestor before the fork."""
     select = "SELECT call FROM up JOIN started s ON s.lane = up.lane AND s.entry <= up.last"
-    return f"{_UP.format(least=db.least)} {select}", END, lane
+    return f"{_PARENT_QUERY.format(least=db.least)} {select}", END, lane
 
 
 EPOCHS_OF_LANE = """WITH RECURSIVE line (depth, key) AS (
@@ -174,7 +174,7 @@ def notes_query(db: Database, lane: int, kinds: Collection[str], *, own: bool = 
     which = f"m.kind IN ({', '.join('?' * len(kinds))}) AND " if kinds else ""
     source = "up JOIN memos m ON m.lane = up.lane AND m.entry <= up.last"
     where = f"{which}m.entry >= ? AND up.depth <= ? ORDER BY up.depth DESC, m.key"
-    query = f"{_UP.format(least=db.least)} {_NOTES.format(source)} {where}"
+    query = f"{_PARENT_QUERY.format(least=db.least)} {_NOTES.format(source)} {where}"
     return query, END, lane, *kinds, first, 0 if own else END
 
 

@@ -18,7 +18,7 @@ from nexus_cli.config.file_lock import FileLock, read_held
 from nexus_cli.config.program_words import split_arguments
 
 SUFFIX = ".lock"
-LOOK_SECONDS = 5.0
+LOCK_RETRY_SECONDS = 5.0
 """Most seconds to wait for processes that look for the owner of a lock."""
 
 PROGRAM = "program"
@@ -86,7 +86,7 @@ def take_lock(path: Path) -> FileLock | None:
 
     Whoever looks for the owner shares the lock for a moment, which only delays this.
     """
-    end = time.monotonic() + LOOK_SECONDS
+    end = time.monotonic() + LOCK_RETRY_SECONDS
     while (lock := FileLock.take(path)) is None and read_owner(path) is None and time.monotonic() < end:
         time.sleep(0.001)
     return lock

@@ -30,7 +30,7 @@ _EMPTY_FILE = ("page_size = 8192", "auto_vacuum = INCREMENTAL")
 """Set before the first table: set later, the second one would write at every opening."""
 REPLACED = ".broken-"
 """Between the names of a ledger and of the damaged file that it replaced, and the time."""
-_WAYS_OUT = "Check its permissions, or set NEXUS_HOME to another folder"
+_RECOVERY_HINTS = "Check its permissions, or set NEXUS_HOME to another folder"
 
 
 def connect_memory() -> sqlite3.Connection:
@@ -59,7 +59,7 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     except OSError as error:
         why = reason_of(error)
         why = f"{error.filename}: {why}" if error.filename == str(lock_path) else why
-        raise NexusError("ledger", what, why, write_failure_hint(error, _WAYS_OUT)) from error
+        raise NexusError("ledger", what, why, write_failure_hint(error, _RECOVERY_HINTS)) from error
     except sqlite3.DatabaseError as error:
         raise ledger_error(error, what) from error
 

@@ -44,7 +44,7 @@ _HOLD_PAUSES = (0.0, 0.05, 0.2)
 _CHANNEL = "nexus"
 _CLOSING_SECONDS = 1.0
 """Seconds in which a server closes a connection after it has said that it will."""
-_MOST_QUEUED = 100
+_MAX_QUEUED = 100
 """Rows after which the server's answers are awaited, so that they do not pile up."""
 
 
@@ -159,7 +159,7 @@ class PostgresDatabase(Database):
         with self._lock:
             return self._read(sql, values).fetchall()
 
-    def _ask_ahead(self, queries: Sequence[Query]) -> dict[Query, list[Row]]:
+    def _pipeline_queries(self, queries: Sequence[Query]) -> dict[Query, list[Row]]:
         with self._lock, suppress(psycopg.Error):  # else each is asked by itself
             with self._server.pipeline():
                 cursors = [self._execute(sql, tuple(values)) for sql, *values in queries]
@@ -182,7 +182,7 @@ class PostgresDatabase(Database):
         """See `Database`; the rows are sent together."""
         cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
         cursor.executemany(translate(sql), rows)
-        if len(rows) > _MOST_QUEUED:
+        if len(rows) > _MAX_QUEUED:
             self._execute("SELECT 1", ()).fetchall()
 
     def _count_changed(self, sql: str, values: Row) -> int:
@@ -273,9 +273,9 @@ class PostgresDatabase(Database):
     def lock(self, name: str) -> None:
         self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(name))
 
-    def run_later(self, sql: str, *values: Any) -> None:
+    def defer_statement(self, sql: str, *values: Any) -> None:
         if self.writes:
-            super().run_later(sql, *values)
+            super().defer_statement(sql, *values)
 
     # Locks of sessions
 
@@ -316,7 +316,7 @@ class PostgresDatabase(Database):
     # Copying a ledger
 
     @contextmanager
-    def one_view(self) -> Iterator[None]:
+    def read_consistently(self) -> Iterator[None]:
         with self._lock:
             try:
                 self._server.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -81,7 +81,7 @@ class ReadOnlyDatabase(Database):
         finally:
             self._require_unchanged()
 
-    def run_later(self, sql: str, *values: Any) -> None:
+    def defer_statement(self, sql: str, *values: Any) -> None:
         """Do nothing: the statement may be lost."""
 
     def _require_unchanged(self) -> None:

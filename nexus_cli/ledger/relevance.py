@@ -18,7 +18,7 @@ from nexus_cli.core.typed_text import UNSPACED
 LONGEST = 20_000
 """Most characters of a text that are compared."""
 TOKENIZER = "porter unicode61"
-MOST_RELEVANT = 200
+MAX_RELEVANT = 200
 """Most matching texts, the best ones, that are compared in detail."""
 
 COMMON_WEIGHT = 0.34
@@ -72,7 +72,7 @@ def rank_relevant(texts: Sequence[str], message: str, *, allow_common: bool = Fa
     message_weight, plain = _weight(message_words), list(map(_plain, texts))
     least = min(1.0, message_weight) if allow_common and message_weight >= 2 * COMMON_WEIGHT else 1.0
     scores = dict[int, float]()
-    for index, words in _find(plain, message_words, MOST_RELEVANT).items():
+    for index, words in _find(plain, message_words, MAX_RELEVANT).items():
         shared = _weight(words)
         own_weight = _weight(set(plain[index].split()) - _STOP_WORDS)
         share = shared / own_weight if own_weight else 0.0  # "useful" finds "use it", which has stop words alone

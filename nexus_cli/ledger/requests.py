@@ -144,7 +144,7 @@ def record_outcome(
     )
 
 
-def settle_lost(db: Database, session: str) -> None:
+def close_lost_requests(db: Database, session: str) -> None:
     """Record the outcome of requests of a session whose process was ended: our estimate, without a price. The caller
     holds the session's lock."""
     if rows := db.all(LOST_QUERY, session):
@@ -166,9 +166,9 @@ def finish_query(db: Database, lane: int, entry: int) -> Query:
     )
 
 
-MOST_REPORTED, MOST_RECENT = 8, 2_000
+MAX_REPORTED, MAX_RECENT = 8, 2_000
 _RECENT = (
-    f"FROM lanes l JOIN requests q ON q.lane = l.id AND q.step > -{MOST_RECENT} +"
+    f"FROM lanes l JOIN requests q ON q.lane = l.id AND q.step > -{MAX_RECENT} +"
     " (SELECT step FROM requests WHERE lane = l.id AND last_entry <= {last} ORDER BY step DESC LIMIT 1)"
     " WHERE l.id IN ({own}) AND q.last_entry <= {last}"
 )
@@ -197,13 +197,13 @@ WHICH: Mapping[str, Callable[[str, int], str]] = {
     "reported": lambda own, last: (
         f"SELECT q.lane, q.step {_RECENT.format(own=own, last=last)} AND q.reported = 1 AND q.epoch ="
         f" (SELECT epoch FROM requests WHERE lane IN ({own}) ORDER BY step DESC LIMIT 1)"
-        f" ORDER BY q.step DESC LIMIT {MOST_REPORTED}"
+        f" ORDER BY q.step DESC LIMIT {MAX_REPORTED}"
     ),
     "notable": _notable,
 }
 """Lane and step of the requests of the lanes of the SQL `own`, up to the entry `last`; of the newest and the reported
-ones of a single lane. The last two look at the newest `MOST_RECENT` requests of each lane alone. The reported ones are
-the newest `MOST_REPORTED` of the current epoch with reported usage. The notable requests of each epoch are the newest
+ones of a single lane. The last two look at the newest `MAX_RECENT` requests of each lane alone. The reported ones are
+the newest `MAX_REPORTED` of the current epoch with reported usage. The notable requests of each epoch are the newest
 by step and by time, the newest and the smallest with reported usage, and the newest with reported cache use."""
 
 

@@ -55,9 +55,9 @@ from nexus_cli.ledger.usage_totals import sum_requests
 
 TITLE = 120
 """Most characters of a title."""
-MOST_DEBOUNCED = 10
+MAX_DEBOUNCED = 10
 """Most times that these seconds pass from the first event on."""
-MOST_JOINED = 1000
+MAX_JOINED = 1000
 """Most events that join one run."""
 _COLUMNS = (
     "key, state, type, title, run_trigger, options, session, entity, space, message, plan, waits, owner, lease, fence,"
@@ -92,7 +92,7 @@ class RunTable:
         its key, and True if the event joined it; None if a run of this `cause` exists.
 
         A queued run with `DEBOUNCE` in its options begins after so many seconds without an event, at most
-        `MOST_DEBOUNCED` times as many after the first. Raises `OverflowError` if `MOST_JOINED` have joined the run.
+        `MAX_DEBOUNCED` times as many after the first. Raises `OverflowError` if `MAX_JOINED` have joined the run.
         """
         with self._db.write():
             self._db.lock(f"service {service}")  # as in `finish`
@@ -101,14 +101,14 @@ class RunTable:
             key, begun = (self.find_open(service, options[KEY]) if KEY in options else None) or (None, at)
             is_open = key is not None
             joined = [signal.value["delivery"] for signal in self.joined(key)] if key else []
-            if len(joined) >= MOST_JOINED:
+            if len(joined) >= MAX_JOINED:
                 raise OverflowError
             if key is None:
                 key = queue_run(self._db, "service", service, trigger, options, at, cause=cause)
             elif not cause or event["delivery"] not in joined:
                 add_signal(self._db, key, JOINED, event, at, is_taken=True)
             if KEY in options and (pause := options[DEBOUNCE]):
-                latest = datetime.fromisoformat(begun).timestamp() + pause * MOST_DEBOUNCED
+                latest = datetime.fromisoformat(begun).timestamp() + pause * MAX_DEBOUNCED
                 wake_at, queued = min(self.now() + pause, latest), f"state = '{QUEUED}'"
                 self._db.run(f"UPDATE runs SET wake_at = ? WHERE key = ? AND {queued}", wake_at, key)
         return key, is_open
@@ -288,7 +288,7 @@ class RunTable:
         """Set columns of a run, inside a transaction, unless another process has claimed it since."""
         self._db.run(f"UPDATE runs SET {columns} WHERE key = ? AND fence = ?", *values, run.key, run.fence)
 
-    def put_back(self, run: Run, at: str, held_over: JsonObject | None = None) -> None:
+    def release_claim(self, run: Run, at: str, held_over: JsonObject | None = None) -> None:
         """Release a claim: the run waits or is queued again, as before. One that was `held_over` is queued, with these
         options added to those of its row."""
         with self._db.write():
@@ -475,7 +475,7 @@ class RunTable:
         )
         return float(dollars)
 
-    def rested_since(self, since: str, limit: int) -> list[Run]:
+    def list_ended_or_waiting(self, since: str, limit: int) -> list[Run]:
         """Return the newest unattended runs that ended or began to wait after a time, oldest first."""
         types, rested = (", ".join(f"'{name}'" for name in names) for names in (UNATTENDED, (*ENDED, WAITING)))
         condition = f"type IN ({types}) AND state IN ({rested}) AND updated > ? ORDER BY updated DESC, key DESC LIMIT ?"

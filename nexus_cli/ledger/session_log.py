@@ -17,7 +17,7 @@ from nexus_cli.ledger import drops, entries, epochs, lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
 from nexus_cli.ledger.lane_journal import SessionJournal, is_for_screen
-from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
+from nexus_cli.ledger.lane_log import MAX_SEEN, LaneLog
 from nexus_cli.ledger.lane_state import LaneState, read_state
 from nexus_cli.ledger.sessions import SessionInfo
 from nexus_cli.ledger.store import Ledger
@@ -124,7 +124,7 @@ class SessionLog(LaneLog):
     def digest(self, path: str) -> str | None:
         return None if self.lane_state.is_new and path not in self.noted else super().digest(path)
 
-    def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
+    def seen_files(self, most: int = MAX_SEEN) -> list[SeenFile]:
         if self.noted:
             return super().seen_files(most)
         version = self._journal.files_version()

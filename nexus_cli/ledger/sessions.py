@@ -274,12 +274,12 @@ def list_memos(db: Database, kind: str) -> list[tuple[str, JsonObject]]:
     return [(str(session), dict(json.loads(blobs.unpack(*text)))) for session, *text in rows]
 
 
-def put_behind_used(db: Database, session: str) -> None:
+def sort_behind_used(db: Database, session: str) -> None:
     """List a session behind those that were used here, by its time; inside a transaction."""
     db.run("UPDATE sessions SET used = 0 WHERE id = ?", session)
 
 
-def makers_of(db: Database, session_ids: Sequence[str]) -> dict[str, str]:
+def owners_of(db: Database, session_ids: Sequence[str]) -> dict[str, str]:
     """Return the role that owns each session, by the session's id, on a server."""
     places = ", ".join("?" * len(session_ids))
     return dict(db.all(f"SELECT id, made_by FROM sessions WHERE id IN ({places})", *session_ids)) if session_ids else {}

@@ -59,7 +59,7 @@ def signal_unanswered(db: Database, run: int, at: str) -> None:
             add_signal(db, key, "unanswered", {"entity": entity, "name": name, "run": run}, at)
 
 
-def signal_left(db: Database, space: int, entity: int, name: str, at: str) -> None:
+def signal_member_left(db: Database, space: int, entity: int, name: str, at: str) -> None:
     """Signal the runs that wait in a space for a reply of a member who has left it."""
     for key, wait, _ in _waits_for_replies(db):
         senders = wait.value["from"]

@@ -39,10 +39,10 @@ from nexus_cli.core.run import (
 )
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.runs import cancel_run, queue_run
-from nexus_cli.ledger.signals import OPEN, count_caused, signal_left, signal_replies
+from nexus_cli.ledger.signals import OPEN, count_caused, signal_member_left, signal_replies
 from nexus_cli.ledger.stored_levels import read_options
 
-MOST_HOPS = 12
+MAX_HOPS = 12
 """Consecutive messages of agents that may trigger another agent. After that, a person has to post."""
 ROOT, QUIET, FIRST = "root", "quiet", "first_quiet"
 """Fields of `SpaceMessage` that are stored with its origin."""
@@ -187,7 +187,7 @@ class SpaceTable:
             ):
                 cancel_run(self._db, key, now)
             if membership is not None:
-                signal_left(self._db, space.key, member.key, member.name, now)
+                signal_member_left(self._db, space.key, member.key, member.name, now)
         return membership is not None
 
     def mute(self, space: Space, agent: Entity, *, muted: bool) -> None:
@@ -287,7 +287,7 @@ class SpaceTable:
             raise UsageError(f"msg-{reply_to}", f"there is no such message in {space.name}")
         with self._db.write():
             self._db.lock(f"space {space.key}")  # orders the messages, which a reader's cursor relies on
-            if call and (earlier := self.posted_by(session, call)):
+            if call and (earlier := self.find_posted(session, call)):
                 return Posted(earlier)
             space = replace(space, members=tuple(self._members(space.key)))  # the current members
             if sender.key not in {member.key for member in space.members}:
@@ -332,7 +332,7 @@ class SpaceTable:
             message = next(iter(self._messages(of_session, run.session)), None)
         return (message.root or message.key) if message else 0
 
-    def posted_by(self, session: str, call: str) -> SpaceMessage | None:
+    def find_posted(self, session: str, call: str) -> SpaceMessage | None:
         """Return the message that a call of a session posted, None if it posted none."""
         # The last condition is that of the index; without it the query would scan all messages.
         return next(iter(self._messages("m.session = ? AND m.call = ? AND m.call <> ''", session, call)), None)
@@ -346,17 +346,17 @@ class SpaceTable:
             if is_muted(agent, message.space):
                 message = self._set_quiet(message, f"{agent.name}{MUTED_END}")
                 continue
-            if why := self._hold(message, brake):
+            if why := self._explain_no_run(message, brake):
                 return triggered, self._set_quiet(message, why)
             run = self._queue(message, agent, source)
             if run is not None:
                 triggered.append((agent, run))
         return triggered, message
 
-    def _hold(self, message: SpaceMessage, brake: Brake) -> str:
-        """Return the reason that a message starts no run, "" if it may."""
-        if message.hops > MOST_HOPS:
-            return f"agents have sent {MOST_HOPS} messages in a row"
+    def _explain_no_run(self, message: SpaceMessage, brake: Brake) -> str:
+        """Return the reason that a message starts no run, "" if it starts one."""
+        if message.hops > MAX_HOPS:
+            return f"agents have sent {MAX_HOPS} messages in a row"
         root = message.root or message.key
         runs, dollars = count_caused(self._db, root)
         if runs >= brake.runs:

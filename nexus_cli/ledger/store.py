@@ -33,7 +33,7 @@ from nexus_cli.core.usage import Usage, UsageSum
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.facts import FactTable
-from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN_FILES_QUERY, LaneLog
+from nexus_cli.ledger.lane_log import MAX_SEEN, SEEN_FILES_QUERY, LaneLog
 from nexus_cli.ledger.lock_owners import (
     SUFFIX,
     UNKNOWN_OWNER,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from nexus_cli.ledger.spaces import SpaceTable
 
 
-MOST_EPISODES = 200
+MAX_EPISODES = 200
 """Most sessions that are searched for past work."""
 _MEMBER = "SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?"
 _ANY_RUN, _ALL_IDS = ("SELECT 1 FROM runs LIMIT 1",), ("SELECT id FROM sessions",)
@@ -105,7 +105,7 @@ class Ledger:
         connection = connect_memory() if place is None else connect(place, notices)
         return cls(Database(connection), place, notices)
 
-    def connect_again(self) -> Ledger:
+    def reconnect(self) -> Ledger:
         """Open another connection to the same ledger; raise `NexusError("ledger", ...)` for one in memory."""
         if self.place is None:
             raise NexusError("ledger", "no second connection can be opened", "the ledger is in memory")
@@ -269,7 +269,7 @@ class Ledger:
                     self.db.lock_new_session(session.id)
             after_error.pop_all()
         ((key, lane),) = rows()
-        lanes.know_new_lane(self.db, lane, key)
+        lanes.cache_new_lane(self.db, lane, key)
         if locks and self.server:
             self._locks[session.id] = None
         return replace(session, main_lane=lane)
@@ -317,7 +317,7 @@ class Ledger:
         db, lane = self.db, session.main_lane
         return db.reading_once(
             *_OPENING,
-            (SEEN_FILES_QUERY, lane, MOST_SEEN),
+            (SEEN_FILES_QUERY, lane, MAX_SEEN),
             lanes.ancestry_query(db, lane),
             (lanes.SESSION_OF, lane),
             (requests.LOST_QUERY, session.id),
@@ -337,9 +337,9 @@ class Ledger:
         notes = (lanes.notes_query(db, lane, kinds, first=max(1, last - most + 1)) for kinds, most in newest)
         return db.reading_once(_ALL_IDS, requests.finish_query(db, lane, last), *notes)
 
-    def settle_lost(self, session: SessionInfo) -> None:
+    def close_lost_requests(self, session: SessionInfo) -> None:
         """Record the outcome of requests and jobs of a session whose process was ended before them."""
-        requests.settle_lost(self.db, session.id)
+        requests.close_lost_requests(self.db, session.id)
         notes = lanes.notes(self.db, session.main_lane, OPENING_KINDS).values()
         for value in {memo.value["id"]: memo.value for memo in notes if memo.kind == JOB}.values():
             if value["state"] == RUNNING:
@@ -440,7 +440,7 @@ class Ledger:
                 SELECT 1 FROM shown JOIN memos m ON m.lane = shown.lane AND m.kind = 'trigger' AND m.entry <= shown.last
                 WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
                     WHERE e.kind = 'user' AND e.id < m.entry AND e.id <= s.last)))
-            ORDER BY {sessions.LAST_USED} LIMIT {MOST_EPISODES}""",
+            ORDER BY {sessions.LAST_USED} LIMIT {MAX_EPISODES}""",
             without,
             replace_surrogates(project),
         )

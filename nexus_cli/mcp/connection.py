@@ -57,9 +57,9 @@ PROGRESS_FACTOR = 30
 """Progress extends a call to at most this many times its time limit."""
 PROGRESS_SECONDS = 0.1
 """Progress is shown at most this often."""
-MOST_QUESTIONS = 20
+MAX_QUESTIONS = 20
 """Most questions of one call that reach the person; none does after one that was declined."""
-MOST_NOTIFICATIONS = 20_000
+MAX_NOTIFICATIONS = 20_000
 """Most notifications between two calls' answers."""
 _ERROR_SHOWN = 600
 _CLOSED, _BROKEN_OFF = "Connection closed", "SSE stream "
@@ -83,7 +83,7 @@ class Call:
     last_progress: float = -PROGRESS_SECONDS
     """Time of the last progress that was shown."""
     questions: int = 0
-    """How many it put to the person; `MOST_QUESTIONS` once one was declined."""
+    """How many it put to the person; `MAX_QUESTIONS` once one was declined."""
     may_have_arrived: bool = False
     """The server may have seen the call that failed."""
     left_out: list[str] = field(default_factory=list)
@@ -196,24 +196,24 @@ class ServerConnection:
                 async with self.client:
                     # Schemas of answers are not checked: a server could hold up the process by a schema alone.
                     vars(self.client.session)["validate_tool_result"] = _accept_result
-                    _sift_lists(self.client.session)
+                    _filter_lists(self.client.session)
                     self._ready.set()
-                    self._tell_revision(self.revision)
+                    self._report_revision(self.revision)
                     await self._closing.wait()
-                    self._tell_revision("")  # the end of its process can take seconds
+                    self._report_revision("")  # the end of its process can take seconds
         except asyncio.CancelledError:
             pass  # the reason is known to whoever cancelled
         except BaseException as error:  # whatever the SDK or the server brings harms this connection alone
             self.failure = self.failure or self._explain(error)
         finally:
             self._closing.set()
-            self._tell_revision("")
+            self._report_revision("")
             if self._server.fault is not None:
                 self.failure = ServerError(self._server.fault[0], f"{self.target.name}: {self._server.fault[1]}")
             elif self.failure is None or (self.failure.fault == "died" and self.target.command):
                 self.failure = self._error("died", self._explain_end())
 
-    def _tell_revision(self, revision: str) -> None:
+    def _report_revision(self, revision: str) -> None:
         self.tell({"key": self.target.key, "revision": revision})
 
     def _explain_end(self) -> str:
@@ -234,11 +234,11 @@ class ServerConnection:
             elif tokens.has_tokens():
                 auth = stored_login(target.url, tokens)
             client = create_mcp_http_client(headers=dict(target.headers), auth=auth)
-            client.event_hooks = {"response": [self._see_response]}
+            client.event_hooks = {"response": [self._check_response]}
             await stack.enter_async_context(client)
             yield streamable_http_client(target.url, http_client=client, max_sse_event_size=MAX_MESSAGE)
 
-    async def _see_response(self, response: httpx2.Response) -> None:
+    async def _check_response(self, response: httpx2.Response) -> None:
         """Note the status of a response, and bound its content."""
         self._status = status = response.status_code
         # The SDK takes a refusal of the first question for an older server, and the handshake may be refused otherwise.
@@ -282,7 +282,7 @@ class ServerConnection:
     async def _elicit(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Put a server's question to the person of the call that it belongs to."""
         call = _current.get() or (self.calls[-1] if self.calls else None)
-        if call is None or call.ask is None or call.questions >= MOST_QUESTIONS:
+        if call is None or call.ask is None or call.questions >= MAX_QUESTIONS:
             return types.ElicitResult(action="cancel")
         call.questions += 1
         is_form = isinstance(params, types.ElicitRequestFormParams)
@@ -294,7 +294,7 @@ class ServerConnection:
         finally:
             call.extend()
         if content is None:
-            call.questions = MOST_QUESTIONS
+            call.questions = MAX_QUESTIONS
             return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content=_with_defaults(schema, content) if is_form else None)
 
@@ -302,9 +302,9 @@ class ServerConnection:
         self._notified += 1
         if isinstance(message, types.ToolListChangedNotification):
             self.revision = _new_revision()
-            self._tell_revision(self.revision)
-        if self._notified > MOST_NOTIFICATIONS and not self._closing.is_set():
-            self.failure = self._error("protocol", f"sent more than {MOST_NOTIFICATIONS} notifications in a row")
+            self._report_revision(self.revision)
+        if self._notified > MAX_NOTIFICATIONS and not self._closing.is_set():
+            self.failure = self._error("protocol", f"sent more than {MAX_NOTIFICATIONS} notifications in a row")
             self._closing.set()
 
     # -- errors --------------------------------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ def _describe_invalid(error: ValidationError, outer: int = 0) -> str:
     return f"{place}: {message}" if place else message
 
 
-def _sift_lists(session: ClientSession) -> None:
+def _filter_lists(session: ClientSession) -> None:
     """Take tools that cannot be offered out of each list before the SDK checks it: it would refuse the whole list.
 
     They are noted in the call that asked for the list.
@@ -399,7 +399,7 @@ def _sift_lists(session: ClientSession) -> None:
     dispatcher, version = session._dispatcher, session.protocol_version or LATEST_HANDSHAKE_VERSION
     ask = dispatcher.send_raw_request
 
-    async def ask_and_sift(method: str, params: Any, options: Any = None) -> JsonDict:
+    async def request_and_filter(method: str, params: Any, options: Any = None) -> JsonDict:
         answer: JsonDict = await ask(method, params, options)
         call, tools = _current.get(), answer.get("tools") if method == LIST_TOOLS else None
         if call is None or not isinstance(tools, list):
@@ -409,17 +409,17 @@ def _sift_lists(session: ClientSession) -> None:
             fields = tool if isinstance(tool, dict) else {}
             if isinstance(schema := fields.get("inputSchema"), dict):
                 schema.setdefault("type", "object")  # the protocol demands it, many servers leave it out
-            if why := _find_unfit({**answer, "tools": [tool]}, version):
+            if why := _explain_unfit_tool({**answer, "tools": [tool]}, version):
                 label = printable_line(name) if isinstance(name := fields.get("name"), str) else f"number {place}"
                 call.left_out.append(describe_skipped(label, why))
             else:
                 valid_tools.append(tool)
         return {**answer, "tools": valid_tools}
 
-    vars(dispatcher)["send_raw_request"] = ask_and_sift
+    vars(dispatcher)["send_raw_request"] = request_and_filter
 
 
-def _find_unfit(answer: JsonDict, version: str) -> str:
+def _explain_unfit_tool(answer: JsonDict, version: str) -> str:
     """Return the reason that the one tool of a list cannot be offered, "" if it can."""
     try:
         methods.validate_server_result(LIST_TOOLS, version, answer)

@@ -36,10 +36,10 @@ RESTARTS = 3
 """Most restarts of a server that failed."""
 BACKOFF_SECONDS = 0.5
 """Wait before the second attempt, doubled for each further one."""
-REST_SECONDS = 60.0
+COOLDOWN_SECONDS = 60.0
 """After the last restart the server counts as failed for this long."""
-_MOST_PAGES = 100
-_MOST_ENTRIES = 5_000
+_MAX_PAGES = 100
+_MAX_ENTRIES = 5_000
 _LARGEST_LIST = 10_000_000
 """Most bytes of all pages of a list."""
 _LINE = 64_000_000
@@ -92,8 +92,8 @@ class HostedServer:
         self.mode = mode
         return connection
 
-    async def settle(self, connection: ServerConnection, error: ServerError) -> None:
-        """Close a connection that is of no use any more, and count its failure."""
+    async def close_failed(self, connection: ServerConnection, error: ServerError) -> None:
+        """Close a connection that has failed, and count the failure."""
         # One that is silent is given up, unless others wait for it.
         given_up = error.fault == "silent" and not connection.calls and bool(connection.target.command)
         if connection.is_open and not given_up and not _is_session_gone(error):
@@ -113,7 +113,7 @@ class HostedServer:
     async def _wait_for_restart(self) -> None:
         since = asyncio.get_running_loop().time() - self.failed_at
         if self.failures > RESTARTS:
-            if since < REST_SECONDS:
+            if since < COOLDOWN_SECONDS:
                 raise ServerError(
                     "died",
                     f"{self.last}; after {self.failures} failures, nexus waits up to a minute before a restart",
@@ -200,7 +200,7 @@ class ServerHost:
                 before = connection.revision  # of a list: what the server says while it lists is not in the list
                 result = await connection.run(call, lambda client: request(client, call, **arguments))
             except ServerError as error:
-                await server.settle(connection, error)
+                await server.close_failed(connection, error)
                 if attempt == 2 or not _may_repeat(do, call, error):
                     unsure = do == "call" and error.fault == "died" and call.may_have_arrived
                     if unsure:
@@ -324,16 +324,16 @@ async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, read: Callab
     on as one line, because a line that is too long would end this process."""
     collected: list[T] = []
     size, cursor = 0, None
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = await listing(cursor=cursor)
         rows = [read(row) for row in getattr(page, kind)]
         if (size := size + len(json.dumps(rows, default=_list_fields))) > _LARGEST_LIST:
             raise OverflowError(f"its list of {kind} exceeds the maximum of {_LARGEST_LIST // 1_000_000} MB")
         collected += rows
         cursor = page.next_cursor
-        if not cursor or len(collected) >= _MOST_ENTRIES:
+        if not cursor or len(collected) >= _MAX_ENTRIES:
             break
-    return tuple(collected[:_MOST_ENTRIES])
+    return tuple(collected[:_MAX_ENTRIES])
 
 
 def _list_fields(row: Any) -> list[Any]:

@@ -196,7 +196,7 @@ class McpHost:
             if find_spec("mcp") is None:
                 raise ServerError("start", f"MCP servers need a package: {install_hint('mcp')}")
             variables = ("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "LD_LIBRARY_PATH")
-            env = _keep_harmless(os.environ) | {name: os.environ[name] for name in variables if name in os.environ}
+            env = _filter_environment(os.environ) | {name: os.environ[name] for name in variables if name in os.environ}
             if trusted := certificate_file():
                 env["SSL_CERT_FILE"] = trusted
             try:
@@ -274,13 +274,13 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
             yield line
 
 
-def _keep_harmless(environ: Environ) -> dict[str, str]:
+def _filter_environment(environ: Environ) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name in HARMLESS or name.startswith("LC_")}
 
 
 def _server_environment(server: ServerEntry, folder: Path) -> dict[str, str]:
     """Return the harmless variables, those that the entry names (also keys stored by `nexus login`), and its values."""
-    env = _keep_harmless(host_environment(os.environ, folder))
+    env = _filter_environment(host_environment(os.environ, folder))
     # A program gets no proxy with a password in its address.
     env = {name: value for name, value in env.items() if not (name.lower().endswith("_proxy") and "@" in value)}
     variables = {name: value for name in server.env if (value := _read_variable(server, name))}

@@ -63,8 +63,8 @@ class TokenFile(TokenStorage):
         """Forget what an earlier login left, except the scope that a call wanted."""
         self.stored = {"wanted_scope": self.stored.get("wanted_scope")}
 
-    def want_scope(self, scope: str | None) -> None:
-        """Store the scope that a call wanted in vain, for the next login."""
+    def store_missing_scope(self, scope: str | None) -> None:
+        """Store the scope that a call lacked, for the next login."""
         self.stored["wanted_scope"] = scope
         self._write()
 
@@ -125,7 +125,7 @@ class StoredLogin(OAuthClientProvider):
         assert isinstance(storage, TokenFile)
         metadata.scope = union_scopes(storage.stored.get("wanted_scope"), metadata.scope)
         if not self.begins_logins:
-            storage.want_scope(metadata.scope)
+            storage.store_missing_scope(metadata.scope)
             raise LoginNeeded("the server requires a login")
         return await super()._perform_authorization_code_grant()
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.foreign_items import ABOVE, NO_SERVERS, PLUGIN_ROOT, SERVERS
+from nexus_cli.config.foreign_items import NO_SERVERS, PARENT_PREFIX, PLUGIN_ROOT, SERVERS
 from nexus_cli.config.load_settings import read_settings_text
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
@@ -35,7 +35,7 @@ ServerSource = Literal["personal", "plugin", "project"]
 SETTINGS, FILE = "config.toml", "mcp.json"
 SCHEMES = ("https://", "http://")
 """The beginnings of a server's URL."""
-MOST_SERVERS = 200
+MAX_SERVERS = 200
 """Most servers of one file."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
@@ -82,11 +82,13 @@ def read_servers(
             if source == "personal":  # it may name any of a project's
                 break
             continue
-        for name, value in list(table.items())[:MOST_SERVERS]:
+        for name, value in list(table.items())[:MAX_SERVERS]:
             label = _describe_server(name, file)
             owner = file if source == "plugin" else source
-            known_owner = owners.setdefault(fit_name(name), owner)
-            twin = next((known_name for known_name in entries if fit_name(known_name) == fit_name(name)), None)
+            known_owner = owners.setdefault(make_tool_name(name), owner)
+            twin = next(
+                (known_name for known_name in entries if make_tool_name(known_name) == make_tool_name(name)), None
+            )
             if known_owner != owner:
                 problems.append(f"{label} is skipped: another server has this name")
             elif twin not in (None, name):
@@ -103,7 +105,7 @@ def read_servers(
             if entry is not None:
                 entries[entry.name] = entry
     for server_entry in added:  # a rule for one of yours must not allow calls of the editor's
-        if (holder := owners.get(fit_name(server_entry.name))) is not None:
+        if (holder := owners.get(make_tool_name(server_entry.name))) is not None:
             whose = "the project has" if holder == "project" else "you have"
             problems.append(
                 f"{_describe_server(server_entry.name, server_entry.file)} is skipped: {whose} a server with this name"
@@ -122,8 +124,8 @@ def name_server(plugin: str, server: str) -> str:
     return f"plugin_{plugin}_{server}"
 
 
-def fit_name(name: str) -> str:
-    """Return the name of a server or a tool as the names of tools and rules have it."""
+def make_tool_name(name: str) -> str:
+    """Return the name of a server or a tool in the form that names of tools and rules use."""
     return _UNSENDABLE.sub("_", name)
 
 
@@ -149,7 +151,7 @@ def parse_entry(
         raise ValueError(
             "a name can have at most 50 letters, digits, `-`, `_` and `.`, and must begin with a letter or digit"
         )
-    if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
+    if "__" in make_tool_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name must not end with `_` or `.`, or contain two of them in a row")
 
     def expand(text: object, label: str) -> str:
@@ -295,7 +297,7 @@ def _find_tables(
         table = {name_server(plugin.name, item.name): json.loads(item.definition) for item in accepted}
         yield "plugin", f"plugin {plugin.name}", table, plugin.root
     for folder, trusted in trusted_folders(cwd, ("server",)):
-        for file in (SETTINGS, FILE, *(ABOVE + file_name for file_name in SERVERS)):
+        for file in (SETTINGS, FILE, *(PARENT_PREFIX + file_name for file_name in SERVERS)):
             location = os.path.relpath(folder / FOLDER / file, project_root(cwd))
             yield "project", location, _read_trusted(trusted, file, location, problems), folder
 
@@ -305,7 +307,7 @@ def _read_trusted(trusted: Configuration, file: str, location: str, problems: li
     table: JsonDict = {}
     is_invalid = (file, NO_SERVERS) in trusted.left_out
     for item in (trust_item for trust_item in trusted.items.values() if trust_item.file == file):
-        name = item.name if file == FILE else item.name.removeprefix(f"{file.removeprefix(ABOVE)}: ")
+        name = item.name if file == FILE else item.name.removeprefix(f"{file.removeprefix(PARENT_PREFIX)}: ")
         if item.kind == "servers":
             is_invalid = bool(item.definition.strip())
         # What cannot be read cannot be compared.

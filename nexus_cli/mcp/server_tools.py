@@ -18,10 +18,10 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
-from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
+from nexus_cli.mcp.server_entries import ServerFiles, make_tool_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
-from nexus_cli.mcp.tool_cache import MOST_INSTRUCTIONS, MOST_TOKENS, ToolList, read_list
-from nexus_cli.mcp.tool_schema import clean_words, describe_rest, object_schema
+from nexus_cli.mcp.tool_cache import MAX_INSTRUCTIONS, MAX_TOKENS, ToolList, read_list
+from nexus_cli.mcp.tool_schema import clean_server_text, describe_rest, object_schema
 
 PREFIX = "mcp__"
 LONGEST_NAME = 64
@@ -106,7 +106,7 @@ class Catalogue:
     def instructions(self) -> dict[str, str]:
         """Return the instructions of servers, by name, without forms of ours."""
         texts = {
-            server: clean_words(listing.instructions, MOST_INSTRUCTIONS)
+            server: clean_server_text(listing.instructions, MAX_INSTRUCTIONS)
             for server, listing in sorted(self.lists.items())
         }
         return {server: text for server, text in texts.items() if text}
@@ -133,7 +133,7 @@ class Catalogue:
 
     def tools(self) -> list[Tool]:
         """Return all tools, in an order that depends on nothing but their names, then those that read resources."""
-        is_sent = self.tokens <= MOST_TOKENS
+        is_sent = self.tokens <= MAX_TOKENS
         keys = {name: entry.sha256 for name, entry in self.entries.items()}
         tools = [
             _make_tool(name, server, keys[server], tool, is_sent=is_sent) for name, server, tool in self.named_tools()
@@ -151,7 +151,7 @@ def list_resources(cwd: Path) -> list[str]:
 
 def describe_resources(resources: Iterable[tuple[str, str]]) -> str:
     """Return a line for each resource and template."""
-    lines = [_first_line(clean_words(f"{uri} - {words}")) for uri, words in resources]
+    lines = [_first_line(clean_server_text(f"{uri} - {words}")) for uri, words in resources]
     return "\n".join(lines) or "the server lists no resources"
 
 
@@ -162,14 +162,14 @@ def read_tools(cwd: Path, added: Iterable[ServerEntry] = ()) -> list[Tool]:
 
 def name_tool(server: str, tool: str) -> str:
     """Return the name of a tool for the model and for rules, at most `LONGEST_NAME` characters."""
-    name = f"{PREFIX}{fit_name(server)}__{fit_name(tool)}"
+    name = f"{PREFIX}{make_tool_name(server)}__{make_tool_name(tool)}"
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def _make_tool(name: str, server: str, key: str, tool: ServerTool, *, is_sent: bool) -> Tool:
-    description = clean_words(tool.description + describe_rest(tool.parameters))
+    description = clean_server_text(tool.description + describe_rest(tool.parameters))
     schema = object_schema(tool.parameters)
     texts = [
         key

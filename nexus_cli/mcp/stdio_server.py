@@ -42,7 +42,7 @@ class ServerProcess:
     """Called when nothing more comes from the server."""
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     """Last lines on stderr."""
-    stray: str = ""
+    last_stray_line: str = ""
     """Last line on stdout that is no message."""
     fault: tuple[Fault, str] | None = None
     calls_written: int = 0
@@ -63,7 +63,11 @@ class ServerProcess:
         """Return the last lines of stderr as an addition to an error, "" if there are none."""
         if self.errors:
             return f"{LAST_LINES}{LINE_MARK.join(line.replace(LINE_MARK, '|') for line in list(self.errors)[-3:])}"
-        return f"; the server wrote a line to stdout that is not a message: {self.stray}" if self.stray else ""
+        return (
+            f"; the server wrote a line to stdout that is not a message: {self.last_stray_line}"
+            if self.last_stray_line
+            else ""
+        )
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +113,7 @@ async def _read_messages(process: asyncio.subprocess.Process, to_session: Any, s
                 try:
                     message = jsonrpc_message_adapter.validate_json(text, by_name=False)
                 except ValueError:
-                    server.stray = printable_line(text)
+                    server.last_stray_line = printable_line(text)
                     continue
                 await to_session.send(SessionMessage(message))
     except ValueError:  # a longer line than the limit

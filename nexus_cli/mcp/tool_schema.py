@@ -12,9 +12,9 @@ from nexus_cli.core.json_value import JsonObject, is_nested_within
 from nexus_cli.core.wire import as_table, canonical
 from nexus_cli.text.untrusted_text import neutralize
 
-MOST_DESCRIPTION = 2000
+MAX_DESCRIPTION = 2000
 """Most characters of a description."""
-MOST_DEEP = 40
+MAX_NESTING = 40
 """Most levels of a schema."""
 _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A name of an argument that every provider takes."""
@@ -25,7 +25,7 @@ _REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
 def object_schema(parameters: Any) -> JsonObject:
     """Return a schema that providers take: an object with properties. What is none is replaced by one without any."""
     is_object = isinstance(parameters, Mapping) and parameters.get("type", "object") == "object"
-    if not is_object or not is_nested_within(parameters, MOST_DEEP):
+    if not is_object or not is_nested_within(parameters, MAX_NESTING):
         return {"type": "object", "properties": {}}
     properties, required = parameters.get("properties"), parameters.get("required")
     cleaned = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
@@ -40,7 +40,7 @@ def _clean_schema(value: Any) -> Any:
     """Return a part of a schema with its words for the model as those of a description are."""
     if isinstance(value, Mapping):
         cleaned = {
-            key: clean_words(part)
+            key: clean_server_text(part)
             for key, part in value.items()
             if key in ("description", "title") and type(part) is str
         }
@@ -51,7 +51,7 @@ def _clean_schema(value: Any) -> Any:
 def describe_rest(parameters: Any) -> str:
     """Return the parts that `object_schema` leaves out of a schema because providers refuse every request with it, as a
     line of the description; "" if nothing."""
-    if not isinstance(parameters, Mapping) or not is_nested_within(parameters, MOST_DEEP):
+    if not isinstance(parameters, Mapping) or not is_nested_within(parameters, MAX_NESTING):
         return ""
     properties = parameters.get("properties")
     refused = {key: parameters[key] for key in _REFUSED_KEYS if key in parameters}
@@ -61,8 +61,8 @@ def describe_rest(parameters: Any) -> str:
     return f"\nIts arguments also have: {canonical(refused).decode()}" if refused else ""
 
 
-def clean_words(text: str, most: int = MOST_DESCRIPTION) -> str:
-    """Return words of a server without forms of ours and invisible characters, cut to `most` characters."""
+def clean_server_text(text: str, most: int = MAX_DESCRIPTION) -> str:
+    """Return a text of a server without markers of nexus and invisible characters, cut to `most` characters."""
     text = neutralize("".join(char for char in text[: 2 * most] if unicodedata.category(char) != "Cf")).strip()
     return clip_text(text, most, "...")
 

@@ -29,7 +29,7 @@ from nexus_cli.permission.tool_pins import pin_tools
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
 
-EDITS_HERE = "edits in this project"
+EDIT_SCOPE = "edits in this project"
 """The scope of an answer for edits, as a question shows it."""
 EDITS = "edits"
 """First item of a scope, for every tool that edits."""
@@ -117,7 +117,7 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
     if kind in _CALLS:
         return f"every `{name}`{_CALLS[kind]}"
     names = [subject if kind == "network" else project_relative(Path(subject), project) for subject in objects]
-    return f"{name} of {', '.join(names)}" if names else EDITS_HERE
+    return f"{name} of {', '.join(names)}" if names else EDIT_SCOPE
 
 
 def scope_name(scope: tuple[str, ...], project: Path) -> str:

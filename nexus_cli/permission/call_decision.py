@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from nexus_cli.core.limits import Decision
     from nexus_cli.rules.decide import CommandDecision, CommandPart
 
-TO_ACCEPT = "; to accept it: "
+ACCEPT_SEPARATOR = "; to accept it: "
 """Stands between the reason of a refusal of a changed tool and the command that accepts it."""
-SAID_NO = "person"
+DECLINED = "person"
 """`CallDecision.limit`: the person declined the call."""
-SAID_NOTHING = "unanswered"
+NOT_ANSWERED = "unanswered"
 """`CallDecision.limit`: the person was asked and did not answer; the result has the reason."""
 BY_RULE = "rule"
 """`CallDecision.limit`: a deny rule, which holds at every level, or a hook."""
@@ -34,7 +34,7 @@ CONFIRM = "confirm"
 asked."""
 UNREQUESTED = ToolCall("", "")
 """`CheckedCall.call` where only a decision is wanted, and no call was requested."""
-MOST_PARTS = 50
+MAX_PARTS = 50
 """Most parts of a command line that are recorded and shown; a line may have thousands."""
 
 
@@ -56,8 +56,8 @@ class CheckedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class NarrowWay:
-    """The options or rule that let one call run, and little else."""
+class MinimalGrant:
+    """The smallest grant that lets one call run: options of its command line, or a rule."""
 
     rule: str = ""
     """An allow rule, such as `read_file(/etc/hosts)`; "" if none does."""
@@ -99,11 +99,11 @@ class CallDecision:
     result: ToolResult | None = None
     """What the model gets instead of a run; None for a call that may run."""
     limit: str = ""
-    """What refused the call: the name of a limit, or a word such as `SAID_NO`; "" for a call that was not refused."""
+    """What refused the call: the name of a limit, or a word such as `DECLINED`; "" for a call that was not refused."""
     allow: str = ""
     """The lowest level at which a refused call would have run; "" if at none, or only at `all` beside another way."""
-    narrow_way: NarrowWay = NarrowWay()
-    """What would have let a refused call run besides a level."""
+    minimal_grant: MinimalGrant = MinimalGrant()
+    """The smallest grant with which a refused call would have run at its level."""
 
     @property
     def checked(self) -> CheckedCall:
@@ -142,9 +142,9 @@ class CallDecision:
         return f"{self.rule} ({self.origin})" if self.rule else ""
 
     def shown_parts(self) -> tuple[list[JsonOf[CommandPart]], int]:
-        """Return at most `MOST_PARTS` parts of a command line in order, allowed ones last, and the number left out."""
+        """Return at most `MAX_PARTS` parts of a command line in order, allowed ones last, and the number left out."""
         parts = self.command.parts if self.command else ()
-        places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
+        places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MAX_PARTS]
         return [to_json_value(parts[place]) for place in sorted(places)], len(parts) - len(places)
 
     def _name_call(self) -> JsonDict:
@@ -175,11 +175,11 @@ class CallDecision:
         """Return a refused call for `denied` of the result object, without `by` and `hint`."""
         why = self.result.error if self.result else ""
         if self.change and self.answer is None:  # for whoever reads the refusal, and not for the model
-            refused, accept, acceptance = why.partition(TO_ACCEPT)
+            refused, accept, acceptance = why.partition(ACCEPT_SEPARATOR)
             why = f"{refused} ({self.change.first_lines}){accept}{acceptance}"
         level = level_fields(self.allow) if self.allow else {"allow": None, "level": None}
-        narrow_ways = {"rule": self.narrow_way.rule or None, "option": self.narrow_way.option or None}
-        return {**self._name_call(), "why": why, **level, **narrow_ways, "limit": self.limit}
+        grants = {"rule": self.minimal_grant.rule or None, "option": self.minimal_grant.option or None}
+        return {**self._name_call(), "why": why, **level, **grants, "limit": self.limit}
 
 
 def refuse_by_limit(why: str, limit: str) -> CallDecision:

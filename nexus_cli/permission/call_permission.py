@@ -22,7 +22,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import folders_between
 from nexus_cli.config.record_file import TRUST_RECORD
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
+from nexus_cli.config.trust_files import FOLDER, MAX_BYTES
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import DEFINITION
 from nexus_cli.core.errors import NexusError
@@ -31,10 +31,10 @@ from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.permission.call_decision import CallDecision, CheckedCall, NarrowWay
+from nexus_cli.permission.call_decision import CallDecision, CheckedCall, MinimalGrant
 from nexus_cli.permission.folder_rules import (
-    AHEAD,
     ALLOWED,
+    COMMAND_LINE_ORIGIN,
     COMMAND_SIGNS,
     GRANTED,
     SIGNS,
@@ -63,10 +63,10 @@ BUILT_IN = "built in"
 """`CallDecision.origin` of a command known to be read-only, see `nexus_cli.rules.readers`."""
 FOR_ALL_CALLS = ("edit", "later", "send", "server")
 """`CallDecision.kind` of calls that an allow rule without a pattern covers."""
-WRITTEN_TO = "job"
+JOB_ARGUMENT = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
-_MOST_TRIED = 10
+_MAX_TRIED_COMMANDS = 10
 """Most commands of a line, or folders, for which rules and options are tried: each is a decision of the whole line."""
 _PROGRAMS = ("PATH", "LD_", "DYLD_", "GIT_")
 """The beginnings of variables that decide which programs run, and what these load; git runs what its settings name."""
@@ -232,17 +232,17 @@ class CallPermission:
         """Decide on a call at `level`, with the session's rules `allowed` and those `granted` for its turn, as if the
         rules `ahead` and the folders `added` were given too; blocks before `load`."""
         judged = ASK if level == PLAN else level
-        rules_ahead = parse_allowed((*self.rules_ahead, *ahead), AHEAD)
+        rules_ahead = parse_allowed((*self.rules_ahead, *ahead), COMMAND_LINE_ORIGIN)
         rules_allowed = parse_allowed(tuple(sorted(allowed)), ALLOWED)
         extra = (*rules_ahead, *rules_allowed, *parse_allowed(granted, GRANTED))
         if call.tool.runs_commands and self._settings is not None:
             decision = self._decide_command(call, judged, extra, (*self.added, *added))
         else:
             decision = self._decide_paths(call, judged, extra)
-        if WRITTEN_TO in call.arguments and judged in (ASK, EDIT) and decision.origin == BUILT_IN:
+        if JOB_ARGUMENT in call.arguments and judged in (ASK, EDIT) and decision.origin == BUILT_IN:
             # What only reads as a command may be anything to the job that it is written to.
             decision = CallDecision(
-                "ask", f"the call writes to job {call.arguments[WRITTEN_TO]}", "run", decision.command
+                "ask", f"the call writes to job {call.arguments[JOB_ARGUMENT]}", "run", decision.command
             )
         reads = call.tool.effect in (Effect.NONE, Effect.READ) or decision.profile == "read"
         stays = call.tool.runs_commands and call.arguments.get("background")
@@ -325,22 +325,22 @@ class CallPermission:
             return address_rules(call.tool, str(call.arguments[call.tool.reaches]))
         return (call.tool.name,) if kind == "server" else ()
 
-    def find_narrow_way(self, decision: CallDecision) -> NarrowWay:
+    def find_minimal_grant(self, decision: CallDecision) -> MinimalGrant:
         """Return the options and the rule that let a refused call run at its level, and as little else as possible: an
         allow rule for exactly this call, which `--rule` gives for one run, for several commands a `--rule` each; for a
         path outside the project `--add-dir`. The rule of "always" is named only where no other does. Blocks."""
         call = decision.checked
         if call.tool.runs_commands:
-            return self._find_way_of_command(call, decision)
+            return self._find_command_grant(call, decision)
         folders = folder_rules(call.targets.values(), self._project) if decision.kind == "outside" else ()
         exact = [f"{call.tool.name}({path})" for path in call.targets.values() if not SIGNS & set(str(path))]
         rules = [*(exact if len(call.targets) == 1 else ()), *(decision.offers if len(decision.offers) == 1 else ())]
-        rule = self._find_enough(rules, call, decision.level)
+        rule = self._find_sufficient_rule(rules, call, decision.level)
         may_work_there = call.tool.effect is Effect.READ or decision.level not in (PLAN, ASK)
         options = [f"--add-dir {shlex.quote(folder_of(folder))}" for folder in folders if may_work_there]
-        return NarrowWay(rule, " ".join(options) or self._write_ahead((rule,), call, decision.level))
+        return MinimalGrant(rule, " ".join(options) or self._find_rule_option((rule,), call, decision.level))
 
-    def _find_way_of_command(self, call: CheckedCall, decision: CallDecision) -> NarrowWay:
+    def _find_command_grant(self, call: CheckedCall, decision: CallDecision) -> MinimalGrant:
         from nexus_cli.rules.bash_syntax import read_command_line  # noqa: PLC0415
 
         commands = read_command_line(str(call.arguments[COMMAND])).commands
@@ -352,19 +352,19 @@ class CallPermission:
         outside = [path for path in paths if not path.is_relative_to(self._project)]
         plain = [words for words in lines if words and not COMMAND_SIGNS & {*"".join(words)}]
         written = [f"{call.tool.name}({shlex.join(words)})" for words in plain]
-        exact = tuple(dict.fromkeys(written)) if len(written) <= _MOST_TRIED else ()
+        exact = tuple(dict.fromkeys(written)) if len(written) <= _MAX_TRIED_COMMANDS else ()
         # What a command does with its input is not in its words: a rule for good is not offered for `sh < x`.
         lasting = () if {"<", "|"} & {*str(call.arguments[COMMAND])} else exact
-        rule = self._find_enough(lasting, call, decision.level)
-        for folder in map(folder_of, [*folder_rules(outside, self._project)][:_MOST_TRIED]):
+        rule = self._find_sufficient_rule(lasting, call, decision.level)
+        for folder in map(folder_of, [*folder_rules(outside, self._project)][:_MAX_TRIED_COMMANDS]):
             if self.decide(call, decision.level, added=(Path(folder),)).is_granted:
-                return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
-        option = self._write_ahead(exact, call, decision.level)
+                return MinimalGrant(rule, f"--add-dir {shlex.quote(folder)}")
+        option = self._find_rule_option(exact, call, decision.level)
         if not (rule or option) and len(decision.offers) == 1:
-            rule = self._find_enough(decision.offers, call, decision.level)  # wider than the command
-        return NarrowWay(rule, option)
+            rule = self._find_sufficient_rule(decision.offers, call, decision.level)  # wider than the command
+        return MinimalGrant(rule, option)
 
-    def _write_ahead(self, rules: tuple[str, ...], call: CheckedCall, level: str) -> str:
+    def _find_rule_option(self, rules: tuple[str, ...], call: CheckedCall, level: str) -> str:
         """Return a `--rule` for the fewest of `rules` with which a call runs at `level`, "" if all are not enough."""
         with suppress(ValueError):  # one cannot be written
             if self.decide(call, level, ahead=rules).is_granted:
@@ -374,7 +374,7 @@ class CallPermission:
                 return " ".join(f"--rule {shlex.quote(rule)}" for rule in rules)
         return ""
 
-    def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str) -> str:
+    def _find_sufficient_rule(self, rules: Iterable[str], call: CheckedCall, level: str) -> str:
         """Return the first allow rule with which a call runs at `level`, "" if none does."""
         for rule in rules:
             with suppress(ValueError):  # it cannot be written
@@ -432,7 +432,7 @@ class CallPermission:
             return lambda path: False
         from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
 
-        refusing, project, added = self._read_rules().keeping_from(tool).rules, self._project, self.added
+        refusing, project, added = self._read_rules().deny_rules_for_search(tool).rules, self._project, self.added
         return lambda path: bool(refusing) and find_by_path(refusing, (path,), project, added) is not None
 
     def is_denied(self, path: Path) -> bool:
@@ -535,7 +535,7 @@ class CallPermission:
 
         Blocks; raises `NexusError("internal", ...)` if that fails.
         """
-        rules = (*parse_allowed(self.rules_ahead, AHEAD), *self._list_rules())
+        rules = (*parse_allowed(self.rules_ahead, COMMAND_LINE_ORIGIN), *self._list_rules())
         allowing = [rule for rule in rules if rule.decision == "allow"]
         pin_tools(tool for tool in tools if any(rule.names(tool) for rule in allowing))
 
@@ -544,7 +544,7 @@ class CallPermission:
 
         Returns what has changed of each since it was allowed, by name. Blocks; raises as `pin_allowed` does.
         """
-        (allowing,) = parse_allowed((rule,), AHEAD)
+        (allowing,) = parse_allowed((rule,), COMMAND_LINE_ORIGIN)
         named_tools = [tool for tool in tools if allowing.names(tool)]
         changes = {tool.name: change for tool in named_tools if (change := find_change(tool))}
         pin_tools(named_tools, replaces=True)
@@ -641,7 +641,7 @@ class CallPermission:
     def _make_rights(self, profile: ProfileName, denied: Paths, probe: BackendProbe | None) -> SandboxProfile:
         """Return the rights of a command in `profile`; the caller must lock."""
         assert self._settings is not None
-        from nexus_cli.rules.denied_files import find_kept_paths  # noqa: PLC0415
+        from nexus_cli.rules.denied_files import find_write_denied_paths  # noqa: PLC0415
         from nexus_cli.sandbox.backend import Backend  # noqa: PLC0415
         from nexus_cli.sandbox.profile import make_profile  # noqa: PLC0415
 
@@ -658,9 +658,11 @@ class CallPermission:
         )
         if profile not in ("write", "net"):
             return rights
-        kept_paths, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
+        write_denied_paths, patterns = find_write_denied_paths(self._read_rules(), self._project, self.added)
         mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
-        return replace(rights, kept_paths=kept_paths, kept_patterns=patterns, mounts_kept=mounts)
+        return replace(
+            rights, write_denied_paths=write_denied_paths, write_denied_patterns=patterns, mounts_write_denied=mounts
+        )
 
     def _describe_missing(self, removed: Sequence[str], command: str, output: str) -> str:
         """Return a line with the variables among those `removed` from commands that this one names, or all if it lists
@@ -748,7 +750,7 @@ def _read_stamp() -> tuple[tuple[int, ...], ...]:
 def _names_rules(path: Path) -> bool:
     """Return True if a settings file, of ours or of Claude, may have rules: it contains the word."""
     try:
-        data = read_beginning(path, MOST_BYTES)
+        data = read_beginning(path, MAX_BYTES)
         return b"rules" in data or b"permissions" in data
     except OSError:
         return False

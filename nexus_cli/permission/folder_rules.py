@@ -25,7 +25,7 @@ from nexus_cli.tools.registry import discover_tools, rule_tools
 if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import PermissionRule
 
-AHEAD = "allowed with --rule"
+COMMAND_LINE_ORIGIN = "allowed with --rule"
 """The origin of a rule that is given ahead, on the command line or with a schedule."""
 ALLOWED = "allowed for this session"
 """`CallDecision.origin` of a call that an earlier answer for the whole session covers."""
@@ -89,7 +89,7 @@ def check_rules(rules: Iterable[str]) -> None:
     """Raise `UsageError` for an allow rule of `--rule` that cannot be read."""
     for rule in rules:
         try:
-            parse_allowed((rule,), AHEAD)
+            parse_allowed((rule,), COMMAND_LINE_ORIGIN)
         except ValueError as error:
             raise UsageError(f"--rule {rule[:80]!r}", str(error), "See `nexus docs rules`") from None
 
@@ -122,11 +122,11 @@ def parse_condition(written: str) -> tuple[PermissionRule, ...]:
 
 @lru_cache(64)
 def parse_allowed(rules: tuple[str, ...], origin: str) -> tuple[PermissionRule, ...]:
-    """Parse the allow rules of a command line or schedule (`AHEAD`), of a session (`ALLOWED`), or of a guide that the
-    person called (`GRANTED`). Raises `ValueError`."""
+    """Parse the allow rules of a command line or schedule (`COMMAND_LINE_ORIGIN`), of a session (`ALLOWED`), or of a
+    guide that the person called (`GRANTED`). Raises `ValueError`."""
     if not rules:
         return ()
     from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
 
     parsed = (parse_rule("allow", rule, rule_tools(), origin) for rule in rules)
-    return tuple(replace(rule, lifts=origin == AHEAD) for rule in parsed)
+    return tuple(replace(rule, lifts=origin == COMMAND_LINE_ORIGIN) for rule in parsed)

@@ -32,12 +32,12 @@ NOTICE_AT = 3
 END_AT = 5
 DROP_ID = re.compile(r'(?<=recall\("d)\d+(?=")')
 """The number of a drop in a marker: a result that is too long has another one each time."""
-BEHIND_EDIT = "[nexus: not run: the edit"
+AFTER_FAILED_EDIT = "[nexus: not run: the edit"
 """Beginning of the result of a call that did not run because an edit before it failed."""
 ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)
 """Effects that `confirm` asks about, and that make the event class of a run `building`."""
-OFF = "tools are switched off for this run"
+SWITCHED_OFF = "tools are switched off for this run"
 SPARE = 2
 """Requests beyond the steps that may call tools: one for the answer, one in case the model requests a call again."""
 
@@ -137,7 +137,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
         if item.message.tool_call_id and not item.message.content.startswith(SAME):
             results[item.message.tool_call_id] = DROP_ID.sub("", item.message.content)
         for earlier in reversed(item.message.tool_calls):
-            if (not calls and earlier.id != call.id) or results.get(earlier.id, "").startswith(BEHIND_EDIT):
+            if (not calls and earlier.id != call.id) or results.get(earlier.id, "").startswith(AFTER_FAILED_EDIT):
                 continue
             is_equal = earlier.name == call.name and earlier.raw == call.raw and earlier.arguments_text == arguments
             if is_equal and earlier_result and earlier.id in refused:
@@ -192,7 +192,10 @@ class RunLimits:
     def refusals(self, calls: Mapping[str, str]) -> dict[str, CallDecision]:
         """Return the refused ones among `calls` (the newest step of the run: tools by call id), by call id."""
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call.id not in calls)
-        decisions = ((call_id, self.exclude(self.find(name)) or self._over(acted)) for call_id, name in calls.items())
+        decisions = (
+            (call_id, self.exclude(self.find(name)) or self._refuse_over_limit(acted))
+            for call_id, name in calls.items()
+        )
         return {call_id: refusal for call_id, refusal in decisions if refusal}
 
     def exclude(self, tool: Tool | None) -> CallDecision | None:
@@ -203,15 +206,17 @@ class RunLimits:
         if tools is not None and tool.name not in tools:
             available = ", ".join(sorted(filter(self.find, tools)))
             return refuse_by_limit(
-                f"{tool.name} is off in this run. Available: {available}." if available else OFF, "tools"
+                f"{tool.name} is off in this run. Available: {available}." if available else SWITCHED_OFF, "tools"
             )
         if tool.delegates and self.limits.sub_agents is False:
             return refuse_by_limit("this run is not allowed to start workers", "sub_agents")
         if categories is not None and tool.effect not in categories:
-            return self._bound("categories", f"this run is not allowed to make calls that {_does(tool.effect)}", "")
+            return self._bound(
+                "categories", f"this run is not allowed to make calls that {_matches_effect(tool.effect)}", ""
+            )
         return None
 
-    def _over(self, acted: bool) -> CallDecision | None:
+    def _refuse_over_limit(self, acted: bool) -> CallDecision | None:
         """Return the refusal of a call after the last step that may call tools; `acted`: an earlier step ran calls."""
         step_limit = self.limits.max_iterations
         if step_limit is not None and len(self.run.batches) > step_limit:
@@ -231,5 +236,5 @@ class RunLimits:
         return refuse_by_limit(f"{why} ({reason}){end}", SIGNALS)
 
 
-def _does(effect: Effect) -> str:
+def _matches_effect(effect: Effect) -> str:
     return {Effect.NONE: "touch nothing", Effect.READ: "read", Effect.EDIT: "edit", Effect.RUN: "run commands"}[effect]

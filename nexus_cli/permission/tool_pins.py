@@ -20,13 +20,13 @@ from nexus_cli.text.hidden_signs import mark_on_one_line
 
 LARGEST = 100_000
 """Most characters of a definition that is kept; of a longer one only the digest, so that its change cannot be shown."""
-MOST_LINES = 200
+MAX_LINES = 200
 """Most lines of a shown change."""
 WIDTH = 72
 """Characters of such a line."""
-MOST_COMPARED = 3000
+MAX_COMPARED = 3000
 """Most lines that are compared: for more of them a server could make that take minutes. Only the new ones are shown."""
-MOST_FIRST = 4
+MAX_FIRST = 4
 """Most lines of a change that a line of text shows."""
 SPACES = "only whitespace differs"
 UNSTEADY = 3
@@ -53,7 +53,7 @@ class DefinitionChange:
     def first_lines(self) -> str:
         """The first changed lines in one line of text, the new ones first."""
         changed = [line for sign in "+-" for line in self.diff.split("\n") if line.startswith(sign)]
-        return mark_on_one_line(name_first(changed, MOST_FIRST, " | ")) or self.diff
+        return mark_on_one_line(name_first(changed, MAX_FIRST, " | ")) or self.diff
 
     @property
     def is_unsteady(self) -> bool:
@@ -121,10 +121,10 @@ def _describe_change(before: str, after: str) -> str:
     old, new = (
         [piece for line in text.split("\n") for piece in textwrap.wrap(line, WIDTH)] for text in (before, after)
     )
-    compared = old if len(old) + len(new) <= MOST_COMPARED else []
+    compared = old if len(old) + len(new) <= MAX_COMPARED else []
     changes = [line for line in difflib.unified_diff(compared, new, lineterm="", n=1) if line[0] != "@"][2:]
-    if len(changes) > MOST_LINES:
+    if len(changes) > MAX_LINES:
         changes.sort(key=lambda line: line[0] != "+")
-    rows = [f"{line[0]} {line[1:]}" for line in changes[:MOST_LINES]]
+    rows = [f"{line[0]} {line[1:]}" for line in changes[:MAX_LINES]]
     omitted = len(changes) - len(rows)
     return "\n".join([*rows, *([f"... {plural(omitted, 'more line')}"] if omitted else [])]) or SPACES

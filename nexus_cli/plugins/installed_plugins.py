@@ -98,7 +98,7 @@ def plugins_root() -> Path:
     return places().data / "plugins"
 
 
-MOST_HELD = 512
+MAX_CACHED_COPIES = 512
 """Most copies whose content is held: a person may have a whole marketplace, which each look would read again."""
 PLUGIN_RECORD = RecordFile("plugins.json", "plugins")
 """The installed plugins by name, each with its source and the hashes of the accepted items."""
@@ -140,7 +140,7 @@ def _read_installed(name: str, record: JsonObject) -> InstalledPlugin:
     return InstalledPlugin(name, source, as_table(items), folder, problem, named_source)
 
 
-@lru_cache(MOST_HELD)
+@lru_cache(MAX_CACHED_COPIES)
 def _read_copy(root: Path, stamp: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[PluginFolder | None, str]:
     """Return the content of a copy, or the reason that it cannot be read; read it again if its stamp has changed."""
     from nexus_cli.plugins.plugin_folder import read_plugin  # noqa: PLC0415  (few people have plugins)

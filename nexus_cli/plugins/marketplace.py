@@ -22,11 +22,11 @@ from nexus_cli.plugins.installed_plugins import PluginSource
 
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FILE = ".claude-plugin/marketplace.json"
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Most bytes of a marketplace's file."""
 OFFICIAL = "claude-plugins-official"
 """The marketplace that Claude Code knows by itself: no settings give its name to another one."""
-MOST_NAMED = 40
+MAX_NAMED = 40
 """Most plugins that an error names."""
 
 
@@ -47,7 +47,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
     one; `config` if the entry cannot be used.
     """
     try:
-        value = as_table(read_json(read_regular(folder / FILE, MOST_BYTES)))
+        value = as_table(read_json(read_regular(folder / FILE, MAX_BYTES)))
     except OSError:
         return None
     rows = value.get("plugins")
@@ -64,7 +64,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
         if is_folder:
             return None
         choices = (
-            f"Add SOURCE:PLUGIN with one of these plugins: {one_line(name_first(sorted(plugins_by_name), MOST_NAMED))}"
+            f"Add SOURCE:PLUGIN with one of these plugins: {one_line(name_first(sorted(plugins_by_name), MAX_NAMED))}"
             if plugins_by_name
             else "The marketplace has no plugins"
         )
@@ -121,7 +121,7 @@ def find_market(name: str, cwd: Path) -> PluginSource | None:
 
 def _list_markets(path: Path) -> Iterator[tuple[str, PluginSource]]:
     try:
-        value = as_table(read_json(read_regular(path, MOST_BYTES)))
+        value = as_table(read_json(read_regular(path, MAX_BYTES)))
     except OSError:
         return
     for name, entry in as_table(value.get("extraKnownMarketplaces", value)).items():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.foreign_items import (
-    ABOVE,
+    PARENT_PREFIX,
     PLUGIN_ROOT,
     UNSET,
     command_line,
@@ -54,7 +54,7 @@ DESCRIBES = frozenset(
     """.split()
 )
 """Keys of a manifest that change nothing here."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most keys or files that a line names."""
 SKIPPED = frozenset({".git", "__pycache__"})
 """Folders of a source that are not installed."""
@@ -121,12 +121,12 @@ def _add_listed(files: Mapping[str, bytes], listed: JsonObject) -> Mapping[str, 
     if not isinstance(manifest, dict) or (path and not added):
         return files
     merged = {
-        key: [*_as_list(manifest[key]), *_as_list(added[key])] for key in PARTS if key in manifest and key in added
+        key: [*_to_list(manifest[key]), *_to_list(added[key])] for key in PARTS if key in manifest and key in added
     }
     return {**files, path or MANIFESTS[1]: json.dumps({**added, **manifest, **merged}).encode()}
 
 
-def _as_list(value: Any) -> list[Any]:
+def _to_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -140,13 +140,13 @@ def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], 
     parts = (
         part
         for entry in sorted(os.listdir(real))  # raises if it is no folder
-        for part in find_below(ABOVE + entry, os.path.join(real, entry), real)
+        for part in find_below(PARENT_PREFIX + entry, os.path.join(real, entry), real)
         if skipped.isdisjoint(part[0].split("/"))
     )
     for name, path, data in read_parts(parts, UnaskedFiles(root)):
-        files[name.removeprefix(ABOVE)] = data
+        files[name.removeprefix(PARENT_PREFIX)] = data
         if os.access(path, os.X_OK):
-            programs.add(name.removeprefix(ABOVE))
+            programs.add(name.removeprefix(PARENT_PREFIX))
     return dict(sorted(files.items())), frozenset(programs)
 
 
@@ -208,7 +208,7 @@ class _Reader:
     def _list_named(self, key: str) -> Iterator[tuple[Any, str | None]]:
         """Yield each value that the manifest has for a key, as a path too."""
         value = self._manifest.get(key, [])
-        yield from ((entry, self._inside(entry)) for entry in _as_list(value))
+        yield from ((entry, self._inside(entry)) for entry in _to_list(value))
 
     def _inside(self, entry: object) -> str | None:
         """Return a path of the manifest as `files` has it, None if it is none in the plugin."""
@@ -270,10 +270,10 @@ class _Reader:
         unsupported = [label for key, label in NOT_READ.items() if key in folders or self._manifest.get(key)]
         unsupported += [label for path, label in OTHER_FILES.items() if path in self._files]
         keys = [key for key in self._manifest if key not in (*PARTS, *NOT_READ, *DESCRIBES, LISTED)]
-        unsupported += [f"{name_first(keys, MOST_NAMED)} in the manifest"] if keys else []
+        unsupported += [f"{name_first(keys, MAX_NAMED)} in the manifest"] if keys else []
         texts = {path: data.decode("latin-1") for path, data in self._files.items()}
         for sign in sorted({*UNSET.findall("\n".join(texts.values()))}):
             unsupported.append(
-                f"{sign} in {name_first([path for path, text in texts.items() if sign in text], MOST_NAMED)}"
+                f"{sign} in {name_first([path for path, text in texts.items() if sign in text], MAX_NAMED)}"
             )
         self._left_out += [f"{one_line(label)}: not supported" for label in dict.fromkeys(unsupported)]

@@ -31,7 +31,7 @@ HOOK_SECONDS = 0.5
 """Time limit of a hook that is called again and again."""
 OBJECTS = ("tools", "commands", "contributors", "checks")
 """Kinds of objects, each with a hook `nexus_KIND`."""
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 """Most bytes of a file of entry points."""
 
 
@@ -105,7 +105,7 @@ def find_entry_points() -> Iterator[EntryPoint]:
             for package in packages:
                 try:
                     with open(f"{folder}/{package}/entry_points.txt", "rb") as file:
-                        data = file.read(MOST_BYTES)
+                        data = file.read(MAX_BYTES)
                 except OSError:
                     continue
                 if GROUP.encode() in data:

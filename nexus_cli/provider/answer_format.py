@@ -19,7 +19,7 @@ replaces the schema by a call that the model is forced to make."""
 WITHOUT_TOOLS = BESIDE_TOOLS | {"gemini", "mistral", "xai"}
 INLINE_ONLY = frozenset({"anthropic", "gemini"})
 """Providers for which litellm expands references; a schema that refers to itself would have no end."""
-MOST_CHARACTERS = 8_000
+MAX_CHARACTERS = 8_000
 """Longest schema sent as an argument: its tokens are not in our count of the request."""
 _PLAIN = frozenset("type enum const description title pattern minimum maximum minItems maxItems $schema".split())
 _PARTS = frozenset("properties required additionalProperties items anyOf $ref $defs".split())
@@ -35,7 +35,7 @@ def answer_format(model: str, schema: Any, *, has_tools: bool) -> str:
         return ""
     response_format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
     text = canonical(response_format).decode()
-    return text if len(text) <= MOST_CHARACTERS else ""
+    return text if len(text) <= MAX_CHARACTERS else ""
 
 
 def _is_strict(schema: Any, may_refer: bool) -> bool:

@@ -18,7 +18,7 @@ from nexus_cli.provider.message_lines import STAND_IN
 from nexus_cli.provider.model_table import takes_effort
 from nexus_cli.provider.prompt_cache import cache_key_arguments
 
-SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
+SDK_PASSTHROUGH = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter passes the messages to the openai SDK unchanged, which then walks them all."""
 PLACEHOLDER = ({"role": "user", "content": "."},)
 PLACEHOLDER_TOOL: JsonObject = {"type": "function", "function": {"name": "placeholder", "parameters": {}}}
@@ -52,7 +52,7 @@ def build_arguments(request: Request, endpoint: Endpoint, info: ModelInfo, *, wa
     """Return the keyword arguments for `acompletion`; `request` has its cache marks.
 
     With `walk` False, the tools and `STAND_IN` for the messages go into `extra_body`, which the SDK does not walk. Only
-    for providers in `SDK_WALKS`, whose body is the same either way.
+    for providers in `SDK_PASSTHROUGH`, whose body is the same either way.
     """
     tools = list(request.tools)
     arguments: JsonDict = {

@@ -40,7 +40,9 @@ ATTEMPT_DELAY = 0.25
 STATUS_END = 12
 """The number of bytes of an answer up to the end of its status: `HTTP/1.1 200`."""
 WASTED = "litellm built a different request from the one already sent"
-_OWN_WAY = re.compile(r"(http|https|all)_proxy|ssl_(verify|certificate|security_level|ecdh_curve)|.*_custom_headers")
+_CUSTOM_NETWORK = re.compile(
+    r"(http|https|all)_proxy|ssl_(verify|certificate|security_level|ecdh_curve)|.*_custom_headers"
+)
 _has_started = False
 """This process has sent a request, or is about to."""
 _leader: HeadStart | None = None
@@ -145,7 +147,7 @@ def find_head_start(folder: Path, request: Request, endpoint: Endpoint, info: Mo
     answer decides on the request."""
     global _leader
     origin = _origin(endpoint)
-    if origin is None or info.pending or _has_own_way():
+    if origin is None or info.pending or _has_custom_network():
         return None
     plain = [{name: value for name, value in message.items() if value is not None} for message in request.messages]
     parts = Parts(endpoint.key or read_key(endpoint.provider), request.cache_key, request.max_output, plain)
@@ -165,9 +167,9 @@ def _origin(endpoint: Endpoint) -> tuple[str, int, bool] | None:
     return address.hostname, address.port or (443 if tls else 80), tls
 
 
-def _has_own_way() -> bool:
+def _has_custom_network() -> bool:
     """True if the environment, or the system, names a proxy, other rules for TLS, or headers, which may be secret."""
-    if any(value and _OWN_WAY.fullmatch(name.lower()) for name, value in copy_environ().items()):
+    if any(value and _CUSTOM_NETWORK.fullmatch(name.lower()) for name, value in copy_environ().items()):
         return True
     if sys.platform == "linux":
         return False

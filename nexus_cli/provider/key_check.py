@@ -19,7 +19,7 @@ from nexus_cli.provider.key_shapes import SHAPES, clean_key
 TRIES = 3
 SECONDS = 3.0
 """Time limit of the question, with the look-up of the name. An answer that comes later does not count."""
-MOST_ANSWER = 100_000
+MAX_ANSWER = 100_000
 """Most bytes of an answer that are read."""
 OK, UNAUTHORIZED, BAD_REQUEST = 200, 401, 400
 """Status of an accepted key, and those of a refused one; Gemini and xAI use the last, with words."""
@@ -108,7 +108,7 @@ def _ask(provider: str, address: str, key: str) -> tuple[str, str]:
     headers = {name: text.format(key) for name, text in headers.items()}
     ends = time.monotonic() + 2 * SECONDS  # `check_key` waits for less
     with send_request(open_connection(address + path, SECONDS), ends, headers) as answer:
-        text = answer.read(MOST_ANSWER).decode("utf-8", "replace")
+        text = answer.read(MAX_ANSWER).decode("utf-8", "replace")
     if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and re.search(NO_KEY, text, re.I)):
         return format_error_line(text) or f"HTTP status {answer.status}", ""
     return "", "" if answer.status == OK else f"{urlsplit(address).hostname} answered with HTTP status {answer.status}"

@@ -40,12 +40,12 @@ def light_imports() -> Iterator[None]:
         yield
         return
     sys.meta_path.insert(0, _Finder(packages))
-    with _models_built_late():
+    with _defer_model_building():
         yield
 
 
 @contextmanager
-def _models_built_late() -> Iterator[None]:
+def _defer_model_building() -> Iterator[None]:
     """Let pydantic build the models that the libraries define within the block when they are first used."""
     try:
         from pydantic._internal._config import ConfigWrapper  # noqa: PLC0415  (a part of the library)
@@ -55,12 +55,12 @@ def _models_built_late() -> Iterator[None]:
         return
     plain = vars(ConfigWrapper)["for_model"]
 
-    class LateConfig(ConfigWrapper):
+    class DeferredConfig(ConfigWrapper):
         defer_build = True
 
     def for_model(bases: Any, namespace: dict[str, Any], *more: Any) -> Any:
         is_ours = namespace.get("__module__", "").partition(".")[0] in LIBRARIES
-        return plain.__get__(None, LateConfig if is_ours else ConfigWrapper)(bases, namespace, *more)
+        return plain.__get__(None, DeferredConfig if is_ours else ConfigWrapper)(bases, namespace, *more)
 
     setattr(ConfigWrapper, "for_model", staticmethod(for_model))  # noqa: B010  (a method)
     try:
@@ -149,11 +149,11 @@ class _TokenizerLoader(SourceFileLoader):
                 registry.ENCODINGS.pop(ENCODING, None)
                 run(module)
 
-        late: Any = _LateEncoding(module, load)
+        late: Any = _LazyEncoding(module, load)
         registry.ENCODINGS[ENCODING] = vars(module)["encoding"] = late
 
 
-class _LateEncoding:
+class _LazyEncoding:
     """A `tiktoken.Encoding` that is loaded at the first use."""
 
     def __init__(self, module: ModuleType, load: Callable[[], None]) -> None:

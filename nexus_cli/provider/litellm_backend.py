@@ -21,7 +21,7 @@ from nexus_cli.core.certificates import trust_system
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
-from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
+from nexus_cli.provider.call_arguments import SDK_PASSTHROUGH, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
 from nexus_cli.provider.head_start import begins_process, find_head_start
@@ -75,7 +75,7 @@ def litellm() -> Any:
             module.model_cost.update(newer := dict(newer_models()))
             module.add_known_models(newer)
             _fill_bodies()
-            _ask_nothing()
+            _disable_ollama_queries()
             _litellm = module
     return _litellm
 
@@ -99,11 +99,11 @@ def _client_class() -> Any:
     """Return litellm's HTTP client class without its retry, which repeats a request after a lost connection."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
-    class OneTry(AsyncHTTPHandler):  # type: ignore[misc]
+    class SingleAttempt(AsyncHTTPHandler):  # type: ignore[misc]
         async def single_connection_post_request(self, *_: Any, **__: Any) -> Any:
             raise sys.exception() or ConnectionError("the connection was lost")
 
-    return OneTry
+    return SingleAttempt
 
 
 def _fill_bodies() -> None:
@@ -116,7 +116,7 @@ def _fill_bodies() -> None:
 
     compare_types: Any = getattr(completions, "async_maybe_transform", None)
 
-    async def leave_plain(parameters: Any, kind: Any) -> Any:
+    async def keep_parameters(parameters: Any, kind: Any) -> Any:
         if filling.get() is None:
             return await compare_types(parameters, kind)
         return {name: value for name, value in parameters.items() if not isinstance(value, NotGiven | Omit)}
@@ -131,11 +131,11 @@ def _fill_bodies() -> None:
 
     adapter.AsyncOpenAI = AsyncOpenAI
     if compare_types is not None:  # else another version of the SDK, which compares them in its own way
-        vars(completions)["async_maybe_transform"] = leave_plain
+        vars(completions)["async_maybe_transform"] = keep_parameters
 
 
-def _ask_nothing() -> None:
-    """Keep litellm from asking Ollama about the model, several times with each request; `served_models` asks once."""
+def _disable_ollama_queries() -> None:
+    """Stop litellm from querying Ollama about the model several times a request; `served_models` queries it once."""
     from litellm.llms.ollama.common_utils import OllamaModelInfo  # noqa: PLC0415
 
     OllamaModelInfo.get_model_info = lambda *_, **__: None
@@ -251,7 +251,7 @@ class LitellmBackend:
     def _walks(self, endpoint: Endpoint, tools: Sequence[JsonObject], effort: str) -> bool:
         """Return True if the messages must go through litellm: always, unless the body is provably the same."""
         bare = split_model_name(endpoint.model)[1]
-        if endpoint.provider not in SDK_WALKS or REASONERS.match(bare):
+        if endpoint.provider not in SDK_PASSTHROUGH or REASONERS.match(bare):
             return True
         if endpoint.provider != "openai":
             return False

@@ -22,7 +22,7 @@ SETTINGS = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
     "LITELLM_LOG": "ERROR",
 }
-LEFT_BEHIND = ("TIKTOKEN_CACHE_DIR",)
+SET_BY_LITELLM = ("TIKTOKEN_CACHE_DIR",)
 """Variables that litellm sets itself."""
 CERTIFICATES = "SSL_CERT_FILE"
 """The variable from which litellm takes the file of trusted certificates, for contexts made at its import and later."""
@@ -31,7 +31,7 @@ CERTIFICATES = "SSL_CERT_FILE"
 def litellm_environment() -> AbstractContextManager[None]:
     """Return a context manager that sets the environment of litellm within its block."""
     trusted = certificate_file()
-    return changed_environ(SETTINGS | ({CERTIFICATES: trusted} if trusted else {}), *LEFT_BEHIND)
+    return changed_environ(SETTINGS | ({CERTIFICATES: trusted} if trusted else {}), *SET_BY_LITELLM)
 
 
 def keep_platform_from_starting_programs() -> None:

@@ -101,7 +101,7 @@ send."""
 DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock_converse", "bedrock"), ("fireworks_ai", "fireworks_ai"))
 """Prefixes of the table's provider names that differ from ours."""
-SAME_BILL = MappingProxyType(
+SAME_PRICES = MappingProxyType(
     {
         "ai21_chat": "ai21",
         "azure_text": "azure",
@@ -190,7 +190,7 @@ def _candidates(name: str) -> Iterator[str]:
             yield DATE.sub("", stem)
 
 
-def _house(listed: str) -> str:
+def _own_provider_name(listed: str) -> str:
     """Return the provider's own name for an entry's `litellm_provider`."""
     return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
 
@@ -198,8 +198,8 @@ def _house(listed: str) -> str:
 def _bills(entry: JsonObject, key: str, name: str) -> bool:
     """True if `entry` (at `key` of the table) has the prices of `name`: same provider, same variant."""
     prefix, tag = split_model_name(name)[0], name.rpartition("/")[2].partition(":")[2]
-    house = _house(str(entry.get("litellm_provider", "")))
-    if prefix and SAME_BILL.get(house, house) != SAME_BILL.get(prefix, prefix):
+    house = _own_provider_name(str(entry.get("litellm_provider", "")))
+    if prefix and SAME_PRICES.get(house, house) != SAME_PRICES.get(prefix, prefix):
         return False
     return prefix in LOCAL or not tag or f":{tag}" in key or tag in SAME_PRICE_TAGS or tag.isdigit()
 
@@ -261,7 +261,7 @@ def provider_of(name: str) -> str:
         return "ollama_chat" if prefix == "ollama" else prefix
     entry = _entry(name)
     if entry is not None:
-        return _house(str(entry.get("litellm_provider", "")))
+        return _own_provider_name(str(entry.get("litellm_provider", "")))
     if re.match(r"(gpt-|chatgpt-|o\d)", bare):
         return "openai"
     return "anthropic" if bare.startswith("claude") else ""

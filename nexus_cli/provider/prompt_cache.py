@@ -21,12 +21,12 @@ MARK = {"type": "ephemeral"}
 MAX_MARKS = 4
 LOOK_BACK = 15
 """Blocks between two marks. The provider looks back over about 20 from each."""
-CLAUDE_TOO = frozenset({"openrouter", "bedrock", "vertex_ai", "azure_ai"})
+CACHE_LIKE_CLAUDE = frozenset({"openrouter", "bedrock", "vertex_ai", "azure_ai"})
 
 
 def takes_marks(model: str, provider: str) -> bool:
     """True for Anthropic's models, also behind another provider."""
-    return provider == "anthropic" or (provider in CLAUDE_TOO and "claude" in model.lower())
+    return provider == "anthropic" or (provider in CACHE_LIKE_CLAUDE and "claude" in model.lower())
 
 
 def count_blocks(message: JsonObject) -> int:
@@ -120,7 +120,7 @@ LONGER_MINIMUM = (
     (re.compile(r"gemini.*pro"), 4096),
 )
 """Models with a higher minimum than others of their maker; the first match counts."""
-KEPT_A_DAY = re.compile(r"gpt-(5\.[5-9]|[6-9])")
+CACHED_FOR_A_DAY = re.compile(r"gpt-(5\.[5-9]|[6-9])")
 """OpenAI's models that keep their cache for up to a day by default."""
 HOUSES = {
     "anthropic": ANTHROPIC,
@@ -144,7 +144,7 @@ def cache_life_of(info: ModelInfo) -> CacheLife | None:
     life = ANTHROPIC if takes_marks(info.name, provider) else HOUSES.get(house)
     if life is None or (house == "vertex_ai" and "gemini" not in name and life is GEMINI):
         return USUAL if info.cache else None
-    if life is OPENAI and KEPT_A_DAY.search(name):
+    if life is OPENAI and CACHED_FOR_A_DAY.search(name):
         life = replace(life, max_seconds=DAY)
     least = next((tokens for pattern, tokens in LONGER_MINIMUM if pattern.search(name)), life.min_tokens)
     return replace(life, min_tokens=least)

@@ -28,7 +28,7 @@ from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.call_arguments import build_arguments
 from nexus_cli.provider.endpoint import Endpoint, is_provider_key
 
-MOST_FILES = 64
+MAX_FILES = 64
 """Templates that are kept; the oldest leave first."""
 LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict"})
 """Names of the output cap in a body."""
@@ -132,7 +132,7 @@ class TemplateFile:
         with suppress(OSError):
             replace_private_file(path, json.dumps(asdict(template)).encode())
             files = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-            for old in files[:-MOST_FILES]:
+            for old in files[:-MAX_FILES]:
                 old.unlink(missing_ok=True)
 
 

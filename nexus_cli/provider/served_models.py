@@ -36,11 +36,11 @@ SECONDS = 1.0
 """Time limit of one question, after as many for the connection."""
 KEPT_SECONDS, UNLISTED_SECONDS = 86_400.0, 600.0
 """Age of an answer after which its question is asked again; also for a model that the answer lacks."""
-MOST_ANSWER = 4 * 1024 * 1024
+MAX_ANSWER = 4 * 1024 * 1024
 """Most bytes of an answer that are read."""
-MOST_UNSET = 131_072
+MAX_UNSET = 131_072
 """Most tokens for which Ollama is told to reserve memory where the model file sets no `num_ctx`."""
-MOST_WINDOW = 1_000_000_000
+MAX_WINDOW = 1_000_000_000
 """A larger number is no window."""
 PUBLIC_HOST = "api.openai.com"
 """Its list has names without figures, which the table has."""
@@ -182,7 +182,7 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
         payload = None if body is None else json.dumps(body)
         with send_request(opened, time.monotonic() + SECONDS, headers, payload) as answer:
             _statuses[url] = answer.status
-            return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
+            return json.loads(answer.read(MAX_ANSWER)) if answer.status == 200 else {}
     except (OSError, HTTPException, ValueError, RecursionError):
         return {}
 
@@ -216,7 +216,7 @@ def _read_shown(answer: object, name: str) -> Rows:
     facts = as_table(table.get("model_info"))
     trained = max((_number(value) for key, value in facts.items() if key.endswith(".context_length")), default=0)
     chosen = max(map(int, _NUM_CTX.findall(str(table.get("parameters")))), default=0)
-    window = min(filter(None, (trained, chosen or (trained and MOST_UNSET))), default=0)
+    window = min(filter(None, (trained, chosen or (trained and MAX_UNSET))), default=0)
     able = table.get("capabilities")
     return {name: {"blind": bool(able)} | _make_row(window, able) | _refuse_tools(able)}
 
@@ -249,7 +249,7 @@ def _read_list(answer: object, name: str) -> Rows:
 def _make_row(window: int, stated: object, prices: JsonObject = MappingProxyType({})) -> Row:
     """Return a row of what is `stated`: facts that are absent are not in it."""
     row: Row = {"window": window} if window else {}
-    if _SEES.search(json.dumps(stated)):
+    if _IMAGE_SUPPORT.search(json.dumps(stated)):
         row["images"] = True
     for key, names in _PRICES.items():
         price = next((_price(prices[name]) for name in names if name in prices), None)
@@ -268,11 +268,11 @@ def _price(value: object) -> float | None:
         price = round(float(value) * 1e6, 6)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
-    return price if 0 <= price < MOST_WINDOW else None
+    return price if 0 <= price < MAX_WINDOW else None
 
 
 _STATED = ("window", "images", "tools", "input_price", "output_price")
-_SEES = re.compile(r'(?<!\\)"(?:vision|image|vlm|supports_vision)"(?!: (?:false|null))')
+_IMAGE_SUPPORT = re.compile(r'(?<!\\)"(?:vision|image|vlm|supports_vision)"(?!: (?:false|null))')
 """Matches the JSON of what a server states of a model that takes images."""
 _PARTS = ("meta", "top_provider", "model_info", "pricing")
 """Objects in a row that have facts."""
@@ -305,4 +305,4 @@ _FREE = frozenset({"library", "organization_owner", "llamacpp", "vllm"})
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and 1 < value < MOST_WINDOW else 0
+    return value if isinstance(value, int) and 1 < value < MAX_WINDOW else 0

@@ -1,8 +1,9 @@
 """Sign in to a subscription by device login, and renew its tokens. All functions block: call them in a thread.
 
 litellm has the addresses and client ids; `library` is its module `llms.PROVIDER.authenticator`. By itself it would keep
-tokens in a folder of its own, readable by all, and begin a login in the middle of a request. `take_over` therefore
-makes it use the tokens in `sent_tokens`. A login is stored as keys are (`config.stored_keys`): one JSON object.
+tokens in a folder of its own, readable by all, and begin a login in the middle of a request. So
+`install_authenticator` makes it use the tokens in `sent_tokens`. A login is stored as keys are
+(`config.stored_keys`): one JSON object.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ SKEW = 60.0
 LOCK_SECONDS = 60.0
 CODE_SECONDS = 900.0
 """Validity of a code whose answer names none."""
-LEAST_INTERVAL, SLOWER = 0.1, 5.0
+MIN_INTERVAL, SLOWER = 0.1, 5.0
 """Least seconds between two polls; seconds that `slow_down` adds (RFC 8628)."""
-LATE = 408
+TIMEOUT_STATUS = 408
 """The status with which litellm gives up waiting for the person."""
 SECRETS = ("access_token", "refresh_token", "id_token", "token")
 ENDINGS = {"access_denied": "the login was declined", "expired_token": "the code has expired"}
@@ -56,7 +57,7 @@ _unsaved: dict[str, tuple[str, Login]] = {}
 """By stored name: the text of a login that could not be replaced on the disk, and its renewed form."""
 
 
-def take_over(library: Any) -> None:
+def install_authenticator(library: Any) -> None:
     """Make litellm's authenticator use `sent_tokens`: it reads and writes no file, and begins no login."""
     methods = {
         "__init__": lambda self: None,
@@ -72,7 +73,7 @@ def take_over(library: Any) -> None:
 
 def log_in(provider: str, library: Any, show: Show) -> str:
     """Sign in by device login and return the login; raise `NexusError`: `auth` if declined or late."""
-    take_over(library)
+    install_authenticator(library)
     begin, wait, renew = _PROVIDERS[provider]
     try:
         address, code, device_request = begin(library)
@@ -92,7 +93,7 @@ def fresh_tokens(endpoint: Endpoint, library: Any) -> Tokens:
     Of several processes one renews; if the disk refuses the new login, this process keeps it. Raises `ProviderError`:
     `auth` if the provider no longer accepts the login, else as a request would.
     """
-    take_over(library)
+    install_authenticator(library)
     default_base = getattr(library, "CHATGPT_API_BASE", None)
     if endpoint.key:
         return Tokens(endpoint.key, endpoint.base or default_base)
@@ -147,7 +148,7 @@ def _failure(error: Exception, what: str, refused: str, login_place: tuple[str, 
     and the name of one of several logins; `refused` is the reason if the provider does not know the login."""
     provider_error = to_provider_error(error, model=f"{login_place[0]}/")
     status = provider_error.status
-    if status == LATE:
+    if status == TIMEOUT_STATUS:
         return ProviderError("auth", ENDINGS["expired_token"], set_key_hint(*login_place), what=what)
     if provider_error.kind == "network" or status not in (400, 401, 403, 404):
         provider_error.what, provider_error.why = what, provider_error.why.partition(" for url")[0]
@@ -175,7 +176,7 @@ def _bearer(login: Login) -> str:
 def _poll(finish: Callable[[], Login | str], device_request: JsonObject) -> Login:
     """Call `finish` until it returns a login of GitHub Copilot; it returns the code of an error before. Raises
     `NexusError("auth", ...)` if that is none to wait for, or the code expires. litellm gives up after a minute."""
-    interval = max(LEAST_INTERVAL, float(device_request.get("interval") or 5))
+    interval = max(MIN_INTERVAL, float(device_request.get("interval") or 5))
     end = time.monotonic() + float(device_request.get("expires_in") or CODE_SECONDS)
     answer: Login | str = "authorization_pending"
     while answer in ("authorization_pending", "slow_down"):

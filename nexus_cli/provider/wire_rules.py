@@ -11,20 +11,24 @@ from dataclasses import replace
 from nexus_cli.core.wire import WireRules
 from nexus_cli.provider.model_names import LOCAL, split_key_name, split_model_name
 
-GO_ON = "Go on."
+CONTINUE_TEXT = "Go on."
 NOTED = "Understood."
 
 RULES: dict[str, WireRules] = {
     "openai": WireRules("openai"),
-    "anthropic": WireRules("anthropic", first_not_user=GO_ON),
+    "anthropic": WireRules("anthropic", first_not_user=CONTINUE_TEXT),
     # Two model turns are merged, and litellm drops a call equal to an earlier one.
-    "gemini": WireRules("gemini", assistant_after_assistant=GO_ON, first_not_user=GO_ON),
+    "gemini": WireRules("gemini", assistant_after_assistant=CONTINUE_TEXT, first_not_user=CONTINUE_TEXT),
     # "Unexpected role 'user' after role 'tool'"; ids are nine letters or digits; unknown or null fields are refused.
-    "mistral": WireRules("mistral", user_after_tool=NOTED, first_not_user=GO_ON, call_id_length=9, null_content=False),
+    "mistral": WireRules(
+        "mistral", user_after_tool=NOTED, first_not_user=CONTINUE_TEXT, call_id_length=9, null_content=False
+    ),
     # The reasoner refuses two messages of one role in a row.
-    "deepseek": WireRules("deepseek", user_after_user=NOTED, assistant_after_assistant=GO_ON, first_not_user=GO_ON),
+    "deepseek": WireRules(
+        "deepseek", user_after_user=NOTED, assistant_after_assistant=CONTINUE_TEXT, first_not_user=CONTINUE_TEXT
+    ),
     # Many chat templates raise on a first message that is not the user's.
-    "ollama": WireRules("ollama", first_not_user=GO_ON),
+    "ollama": WireRules("ollama", first_not_user=CONTINUE_TEXT),
 }
 """Rules by family. `rules_for` finds the row and sets the provider's own name."""
 
@@ -47,7 +51,7 @@ UPSTREAM = (
     ("devstral", "mistral"),
 )
 """Part of a model's name to its family, for providers that forward requests."""
-PASSING_ON = LOCAL | {"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"}
+FORWARDING_PROVIDERS = LOCAL | {"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"}
 """Providers for which the model's name decides: a local server has the template of its model."""
 
 
@@ -60,7 +64,7 @@ def rules_for(provider: str, model: str = "") -> WireRules:
     provider, model = split_key_name(provider)[1], split_key_name(model)[1]
     name = split_model_name(provider)[0] or provider.partition("/")[0]
     family = FAMILY.get(name, name)
-    if name in PASSING_ON:
+    if name in FORWARDING_PROVIDERS:
         family = next((f for part, f in UPSTREAM if part in f"{provider} {model}".lower()), family)
     rules = RULES.get(family, RULES["openai"])
     return rules if rules.provider == name or not name else replace(rules, provider=name)

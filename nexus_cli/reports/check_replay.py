@@ -42,7 +42,7 @@ def _check_unsent(logs: list[LaneLog]) -> str:
     """Return the first damage outside requests (unsent entries and epochs, texts of drops), "" for none."""
     try:
         for number in range(logs[0].next_epoch()):
-            _look_at(logs[0], number)
+            _read_epoch_if_present(logs[0], number)
         for log in logs:
             for first in range(1, log.last_id() + 1, AT_ONCE):
                 log.read(first, first + AT_ONCE - 1)
@@ -55,7 +55,7 @@ def _check_unsent(logs: list[LaneLog]) -> str:
     return ""
 
 
-def _look_at(log: LaneLog, epoch: int) -> None:
+def _read_epoch_if_present(log: LaneLog, epoch: int) -> None:
     """Read an epoch if it exists: a forked session lacks those that its source began after the fork."""
     try:
         log.epoch(epoch)

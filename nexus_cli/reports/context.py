@@ -31,7 +31,7 @@ from nexus_cli.reports.request_view import (
 )
 from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, Drawn, Paragraph, TitledTable, paragraphs
 from nexus_cli.reports.text.lines import (
-    asked_again,
+    count_recalled,
     describe_attached,
     describe_drop,
     describe_missed,
@@ -42,7 +42,7 @@ from nexus_cli.reports.text.lines import (
     plural,
     share,
 )
-from nexus_cli.reports.text.look import PLAIN, ReportStyle
+from nexus_cli.reports.text.style import PLAIN, ReportStyle
 from nexus_cli.sections.planner import SectionObject, section_budget
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
@@ -160,7 +160,7 @@ def context_report(
 
 def live_report(session: Session) -> ContextReport:
     """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
-    if session.engine.conversation.is_recorded or session.is_bare:
+    if session.engine.conversation.is_recorded or session.has_no_ledger:
         return request_value(live_view(session))
     return request_value(first_view(session))
 
@@ -323,7 +323,7 @@ def context_text(value: JsonObject, width: int) -> Blocks:
     drops = value["drops"]
     yield TitledTable("left out", drop_columns, drops)
     if drops:
-        again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
+        again = count_recalled(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         counted = describe_missed(value) if "rewrite" in value else ""  # of an earlier request the status line is gone
         yield Paragraph(f"{again}{counted}; tokens are estimated", "  ")
     limit_columns = {"name": "name", "value": lambda bound: limit(bound["value"]), "set by": "bound_by"}

@@ -35,7 +35,7 @@ from nexus_cli.core.memo_kinds import (
 from nexus_cli.core.message import ToolCall, ToolResult, restore_result
 from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
-from nexus_cli.core.typed_text import GO_ON, NOT_DONE, split_attachments
+from nexus_cli.core.typed_text import CONTINUE_MESSAGE, NOT_DONE, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.reports.acts import PastEvent, pin_acts, read_acts, session_acts
 from nexus_cli.reports.event_texts import describe_event
@@ -75,7 +75,7 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
         yield [past.event for past in turn if past.event not in left_open]
 
 
-def describe_between(past: PastEvent) -> str:
+def describe_unlogged_event(past: PastEvent) -> str:
     """Return the words of an event that is in no entry: its line, or the text and thinking of a reply that was cut off;
     else ""."""
     if past.entry is not None:
@@ -195,9 +195,9 @@ class Replay:
                 yield from self._events_of(entry, calls)
                 for past in self.between(entry.id):
                     if entry.id == newest or not isinstance(past.event, event.AgentEvent):
-                        yield from self._as_shown(past, answer)
+                        yield from self._expand_unlogged_event(past, answer)
 
-    def _as_shown(self, past: PastEvent, answer: str) -> Iterator[PastEvent]:
+    def _expand_unlogged_event(self, past: PastEvent, answer: str) -> Iterator[PastEvent]:
         """Yield an event that no entry holds: the end of a turn with its `answer`; a `!` command only if no message has
         its output."""
         match past.event:
@@ -359,7 +359,7 @@ def _describe_own(text: str) -> str:
     first = text.partition("\n")[0]
     if first.startswith(NOT_DONE):
         return first.removeprefix(NOT_DONE).rpartition(". ")[0]
-    return CONTINUED if first == GO_ON else ""
+    return CONTINUED if first == CONTINUE_MESSAGE else ""
 
 
 def _read_shell_lines(text: str, at: str, after: int) -> list[PastEvent]:

@@ -77,7 +77,7 @@ HANDSHAKE_SECONDS = 3.0
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 UNSAVED = "`nexus ask` works without a ledger, but saves nothing"
-RESCUE = "Move the damaged file elsewhere, then restore a backup or try `sqlite3 FILE .recover`"
+RECOVERY_COMMAND = "Move the damaged file elsewhere, then restore a backup or try `sqlite3 FILE .recover`"
 CHECKED_BYTES = 1 << 29
 """A larger ledger is not checked for damage, which takes a second for some hundred megabytes."""
 ROOM = 128 * 1024
@@ -170,13 +170,16 @@ def _ledger(settings: Settings) -> Check:
     if unwritable := _unwritable(path):
         return unwritable
     if damage:
-        return Check("ledger", "broken", f"{path} is damaged: {damage}", RESCUE)
+        return Check("ledger", "broken", f"{path} is damaged: {damage}", RECOVERY_COMMAND)
     detail = f"{path}, writable" if is_present else f"{path}, will be created with the first session"
     detail += ", not checked for damage because of its size" if is_large else ""
     if replaced := ledger.list_replaced():
         file_list = ", ".join(map(str, replaced))
         return Check(
-            "ledger", "note", f"{detail}; nexus replaced a damaged ledger (its sessions are in {file_list})", RESCUE
+            "ledger",
+            "note",
+            f"{detail}; nexus replaced a damaged ledger (its sessions are in {file_list})",
+            RECOVERY_COMMAND,
         )
     return Check("ledger", "ok", detail)
 

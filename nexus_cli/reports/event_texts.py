@@ -9,12 +9,12 @@ from typing import assert_never
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import clip_text, cut_at_word, last_states, name_first
 from nexus_cli.core.entry import SECTION, Drop
-from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
+from nexus_cli.core.event import NOTHING_TO_SUMMARIZE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, AUTO, LEVELS, PLAN
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolResult
-from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, describe_state
-from nexus_cli.reports.text.door import NameCommands
+from nexus_cli.core.running_workers import ACTIVE_STATES, UNKNOWN, describe_state
+from nexus_cli.reports.text.command_names import NameCommands
 from nexus_cli.reports.text.lines import (
     describe_tokens,
     dollars,
@@ -28,7 +28,7 @@ from nexus_cli.text.cells import one_line
 from nexus_cli.text.terminal_sanitizer import sanitize_output
 
 _UNDO = " \N{MIDDLE DOT} undo: "
-MOST_NAMED, SUBJECT = 2, 40
+MAX_NAMED, SUBJECT = 2, 40
 """Most calls, rules and reasons that the line about refused calls names, and most characters of a call."""
 NO_NETWORK = ", without network"
 
@@ -159,7 +159,7 @@ def describe_outcome(result: ToolResult) -> str:
     return f"ok, but {one_line(result.warning)}" if result.warning else "ok"
 
 
-def describe_told(result: ToolResult, name: NameCommands = str) -> str:
+def describe_shown_result(result: ToolResult, name: NameCommands = str) -> str:
     """Return the result of a tool that tells the person (`Tool.tells`), with the commands as `name` names them."""
     return name(result.output.replace("the person", "you").replace("/memory", "nexus memory"))
 
@@ -206,7 +206,7 @@ def _describe_omitted(number: int, drop: Sequence[str], part: int = 0) -> str:
 def describe_compaction_end(event: CompactionDone) -> str:
     """Describe the result of a compaction: the figures, or the reason that it was not accepted; "" if there was nothing
     to summarize: the drop of what is left out instead has its own line."""
-    if event.cut and event.why == TOO_LITTLE:
+    if event.cut and event.why == NOTHING_TO_SUMMARIZE:
         return ""
     if not event.ok:
         paid = f"; the summary cost {dollars(event.cost_usd)}" if event.cost_usd else ""
@@ -237,7 +237,7 @@ def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameComman
     calls = [_name_call(call) for call in denied]
     count = plural(len(denied), "call was", "calls were")
     return " ".join(
-        [f"{count} refused: {name_first(calls, MOST_NAMED, '; ')}.", *map(name, _list_permissions(denied, switch))]
+        [f"{count} refused: {name_first(calls, MAX_NAMED, '; ')}.", *map(name, _list_permissions(denied, switch))]
     )
 
 
@@ -248,8 +248,8 @@ def _name_call(call: JsonObject) -> str:
 def _list_permissions(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
-    options = _take_first(by_way, "option", 2 * MOST_NAMED)
-    rules = _take_first(by_way, "rule", 1 if options else MOST_NAMED)
+    options = _list_first(by_way, "option", 2 * MAX_NAMED)
+    rules = _list_first(by_way, "rule", 1 if options else MAX_NAMED)
     confined = [call for call in by_way if call.get("level") not in (None, ALL)]
     alone = [call for call in by_way if call.get("level") == ALL and not call.get("option")]
     reasons = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
@@ -278,11 +278,11 @@ def _list_permissions(denied: Sequence[JsonObject], switch: str) -> Iterator[str
             f"No rule can allow {which(alone)}: approve {pronoun} in a terminal, or use {switch} {ALL}, which allows "
             "everything that no rule denies."
         )
-    if text := name_first([reason.rstrip(".") for reason in dict.fromkeys(reasons) if reason], MOST_NAMED, "; "):
+    if text := name_first([reason.rstrip(".") for reason in dict.fromkeys(reasons) if reason], MAX_NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."
 
 
-def _take_first(calls: Sequence[JsonObject], key: str, most: int) -> list[str]:
+def _list_first(calls: Sequence[JsonObject], key: str, most: int) -> list[str]:
     """Return the first `most` ways that `calls` have at `key`: what a person pastes is whole."""
     return list(dict.fromkeys(call[key] for call in calls if call.get(key)))[:most]
 
@@ -304,7 +304,7 @@ def describe_worker(row: JsonObject) -> str:
     """Return the line for a worker that has begun or ended, for output without redrawing; "" for a waiting one."""
     if row["state"] == "waiting":
         return ""
-    if row["state"] in AT_WORK:
+    if row["state"] in ACTIVE_STATES:
         return f"{row['id']} started: {worker_title(row['task'])}"
     facts = [f"{row['id']} {describe_state(row['state'])}", *worker_figures(row)]
     facts += [format_elapsed(row["seconds"])] if row["state"] != UNKNOWN else []

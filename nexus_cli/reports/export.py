@@ -29,7 +29,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.reports.conversation import Replay, describe_between
+from nexus_cli.reports.conversation import Replay, describe_unlogged_event
 from nexus_cli.reports.event_texts import describe_thought
 from nexus_cli.text.cells import one_line
 
@@ -121,7 +121,7 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
     the file cannot be created; a partial file is deleted.
     """
     try:
-        file = _new(path, beside)
+        file = _create_file(path, beside)
         folder = Path(file.name)
         try:
             with file:
@@ -136,8 +136,8 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
         raise UsageError(f"{path} cannot be written", why.lower(), "Choose another file") from error
 
 
-def _new(path: Path, beside: bool) -> TextIO:
-    """Open a new file at `path`, or at the first free name beside it."""
+def _create_file(path: Path, beside: bool) -> TextIO:
+    """Create a file at `path`, or under the first free name in its folder, and open it."""
     names = chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2)))
     for name in names:
         with suppress(*([FileExistsError] if beside else [])):
@@ -194,14 +194,14 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         yield from _entry(entry, *(thinking.text for thinking in replay.thinking_of(entry)))
         for past in replay.between(entry.id):
             if isinstance(past.event, Thinking):
-                yield _thought(past.event.text)
-            elif text := describe_between(past):
+                yield _format_thinking(past.event.text)
+            elif text := describe_unlogged_event(past):
                 yield f"\n*{format_local_minute(past.at, LOCAL)}: {one_line(text)}*\n"
         before = entry
     yield CUT_OFF if replay.has_no_end(before) else ""
 
 
-def _thought(text: str) -> str:
+def _format_thinking(text: str) -> str:
     quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
     return f"\n*{describe_thought(text)}*\n\n{quoted}\n"
 
@@ -214,7 +214,7 @@ def _entry(entry: Entry, thinking: str = "") -> Iterator[str]:
     shown_time = format_local_minute(entry.at, LOCAL)
     yield f"\n## {speaker}\n\n*[{entry.id}] {shown_time}*\n"
     if thinking:
-        yield _thought(thinking)
+        yield _format_thinking(thinking)
     if message.content:
         yield f"\n{fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
     for part in message.parts:

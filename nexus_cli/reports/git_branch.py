@@ -8,7 +8,7 @@ from nexus_cli.config.paths import repository_root
 from nexus_cli.config.worktree_record import read_git_file, read_head
 from nexus_cli.core.real_files import real_path
 
-_LEAST = 7
+_MIN = 7
 """Length of an abbreviated commit."""
 
 
@@ -21,4 +21,4 @@ def read_branch(folder: Path) -> str:
         head = read_head(read_git_file(root) or real_path(root / ".git"))
     except (OSError, ValueError):
         return ""
-    return head.removeprefix("refs/heads/") if head.startswith("refs/") else head[:_LEAST]
+    return head.removeprefix("refs/heads/") if head.startswith("refs/") else head[:_MIN]

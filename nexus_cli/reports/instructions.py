@@ -35,11 +35,11 @@ LONG = 2000
 """Tokens above which a file is called long."""
 REQUESTS = 100
 """Requests that a price is for: the files are read from the cache with each."""
-LEAST_WORDS = 4
+MIN_WORDS = 4
 """Least words of a line that is compared with others."""
 STATEMENT = 15
 """Most words of a line that can repeat a setting."""
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 EXCLUSIVE = (("tabs", "spaces"), ("single", "double"), ("npm", "pnpm", "yarn", "bun"), ("always", "never"))
 """Words of which two lines that are equal otherwise cannot have two."""
 NEGATIONS = frozenset({"not", "never", "no", "don", "t", "do"})
@@ -178,7 +178,7 @@ def _compare_lines(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
     first: dict[tuple[str, ...], Line] = {}
     for line in lines:
         before = first.setdefault(line.words, line)
-        if before is not line and len(line.words) >= LEAST_WORDS:
+        if before is not line and len(line.words) >= MIN_WORDS:
             yield line.finding("duplicate", f"{before.path}:{before.number}")
         if len(line.words) < 2:
             continue
@@ -253,7 +253,7 @@ def _read_table(path: Path, parse: Callable[[str], Any]) -> JsonObject:
 
 def _read(path: Path) -> str:
     try:
-        file_text = read_text(path, MOST_BYTES)
+        file_text = read_text(path, MAX_BYTES)
     except NexusError:
         return ""
     return file_text.text if file_text else ""

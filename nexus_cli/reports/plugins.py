@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
-from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT
+from nexus_cli.config.foreign_items import PARENT_PREFIX, PLUGIN_ROOT
 from nexus_cli.config.trust import part_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonObject, VersionedReport
@@ -160,8 +160,8 @@ def _name(added: object) -> str:
 
 def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
     """Return the difference of all files as a unified diff; of binary and large files a line."""
-    old = {ABOVE + name: part_text(data) for name, data in before.files.items()} if before else {}
-    return diff_parts(old, {ABOVE + name: part_text(data) for name, data in now.files.items()})
+    old = {PARENT_PREFIX + name: part_text(data) for name, data in before.files.items()} if before else {}
+    return diff_parts(old, {PARENT_PREFIX + name: part_text(data) for name, data in now.files.items()})
 
 
 def plugins_text(value: JsonObject) -> Blocks:

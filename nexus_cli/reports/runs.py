@@ -42,12 +42,12 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.blocks import Blocks, OneLine
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import dollars, plural
 
 MOST = 50
 """Most runs in a list."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most commits, files and commands of a run that are named."""
 SHOWN_EVENTS = 50
 """Most further events of a run that are shown."""
@@ -355,7 +355,7 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
         yield f"until: {one_line(until['command'])} {after}"
         yield from (f"| {line}" for line in until["left"])
     if value["branch"]:
-        yield f"branch {value['branch']}: {name_first(value['commits'], MOST_NAMED, '; ') or 'no commit'}"
+        yield f"branch {value['branch']}: {name_first(value['commits'], MAX_NAMED, '; ') or 'no commit'}"
     failed = [
         f"{one_line(run['command'])} ({'no exit status' if run['status'] is None else 'exit {}'.format(run['status'])})"
         for run in value["failed_commands"]
@@ -368,7 +368,7 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
     )
     for word, names in groups:
         if names:
-            yield f"{word}: {name_first(names, MOST_NAMED)}"
+            yield f"{word}: {name_first(names, MAX_NAMED)}"
 
 
 def _outcome(run: JsonObject) -> str:

@@ -21,9 +21,9 @@ from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import (
-    MOST_MEMBERS,
+    MAX_MEMBERS,
     PURPOSES,
     cut_line,
     describe_tokens,
@@ -120,7 +120,7 @@ def timeline_text(value: JsonObject, width: int) -> Blocks:
 
 def _title(value: JsonObject) -> str:
     if space := value.get("space"):
-        members = name_first([f"{member['name']} ({member['type']})" for member in space["members"]], MOST_MEMBERS)
+        members = name_first([f"{member['name']} ({member['type']})" for member in space["members"]], MAX_MEMBERS)
         new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
@@ -161,7 +161,7 @@ def _row(row: JsonObject, width: int) -> Blocks:
     if row["kind"] in STATED and row["actor"]["name"] != ASK_PERSON:
         words = cut_line(words, max(width - cells(first), ENOUGH))
     yield Paragraph(words, indent, first)
-    yield from paragraphs(_below(row), "    ", "  ")
+    yield from paragraphs(_list_attached_lines(row), "    ", "  ")
 
 
 def describe_row(row: JsonObject) -> tuple[str, str]:
@@ -174,7 +174,7 @@ def _is_posted(row: JsonObject) -> bool:
     return row["kind"] == "message" and "runs" in row
 
 
-def _below(row: JsonObject) -> Iterator[str]:
+def _list_attached_lines(row: JsonObject) -> Iterator[str]:
     """Yield the lines below a message: its files; for a message of a space its origin, the agents it triggered and
     their runs."""
     if row.get("attached"):

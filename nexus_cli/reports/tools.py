@@ -13,7 +13,7 @@ from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.lines import number
 from nexus_cli.session.session import Session
 
-DOES = {
+EFFECT_TEXTS = {
     Effect.NONE: "acts only in the session",
     Effect.READ: "reads files",
     Effect.EDIT: "changes files",
@@ -69,7 +69,7 @@ def tools_report(session: Session) -> ToolsReport:
 def _describe(tool: Tool) -> str:
     if tool.sends:
         return "sends messages to people"
-    return "uses the network" if _reaches_network(tool) else DOES[tool.effect]
+    return "uses the network" if _reaches_network(tool) else EFFECT_TEXTS[tool.effect]
 
 
 def _reaches_network(tool: Tool) -> bool:

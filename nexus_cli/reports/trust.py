@@ -45,9 +45,9 @@ ACTIVE = {
     "identity": "identity files",
 }
 """Kinds of items that take effect once they are trusted, with their names for people."""
-MOST_FILES = 60
+MAX_FILES = 60
 """Most files whose names are listed."""
-MOST_LINES = 5
+MAX_LINES = 5
 """From so many files on, those of a folder are on one line."""
 STANDS = {
     "trusted": "Trusted.",
@@ -207,14 +207,14 @@ def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) 
 def _group_files(files: Sequence[JsonObject]) -> Iterator[str]:
     """Yield a line for each file, and one for each folder with many; of very many files only their number and size, so
     that what would run stays in sight."""
-    is_long = len(files) > MOST_FILES
+    is_long = len(files) > MAX_FILES
     folders = group_pairs(
         ("/".join(file["name"].split("/")[:2]) if is_long else file["name"].rpartition("/")[0], file) for file in files
     )
     for folder, inside in folders.items():
         if is_long:
             yield f"{folder}: {plural(len(inside), 'file')}, {number(sum(file['bytes'] for file in inside))} bytes"
-        elif len(inside) < MOST_LINES:
+        elif len(inside) < MAX_LINES:
             yield from (f"{file['name']}, {number(file['bytes'])} bytes" for file in inside)
         else:
             names = ", ".join(file["name"].rpartition("/")[2] for file in inside)

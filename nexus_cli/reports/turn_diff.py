@@ -20,7 +20,7 @@ from nexus_cli.undo.read_references import name_references
 from nexus_cli.undo.records import FileChange
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
-MOST_REFERENCES = 50
+MAX_REFERENCES = 50
 """Most references of a repository that a diff names; of more only those that it had before and has."""
 LARGEST = 1 << 20
 """Most bytes of a file whose lines are shown."""
@@ -45,9 +45,9 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
     for git_folder, group in group_pairs((row.git_folder, row) for row in rows).items():
         moved = name_references([asdict(row.change) for row in group])
         name = mask_unprintable(git_folder.removeprefix(f"{request.project}/"))
-        listed = moved if len(moved) <= MOST_REFERENCES else {key: row for key, row in moved.items() if _is_moved(row)}
-        text += [f"{key}: {_describe_move(row)}\n" for key, row in [*listed.items()][:MOST_REFERENCES]]
-        if hidden_count := len(moved) - min(len(listed), MOST_REFERENCES):
+        listed = moved if len(moved) <= MAX_REFERENCES else {key: row for key, row in moved.items() if _is_moved(row)}
+        text += [f"{key}: {_describe_move(row)}\n" for key, row in [*listed.items()][:MAX_REFERENCES]]
+        if hidden_count := len(moved) - min(len(listed), MAX_REFERENCES):
             text.append(f"{name}: {plural(hidden_count, 'other reference' if listed else 'reference')} changed\n")
     return turn, "".join(text), unread
 

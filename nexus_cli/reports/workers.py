@@ -10,7 +10,7 @@ from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import WORKER
-from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject, describe_state
+from nexus_cli.core.running_workers import ACTIVE_STATES, UNKNOWN, WorkerObject, describe_state
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.text.blocks import Blocks, OneLine
@@ -34,7 +34,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     for value in newest.values():
         row = {key: value[key] for key in WorkerObject.__annotations__}
         holder = row["session"] or session  # who resumes a session has its lock, but not those of its workers
-        if row["state"] in AT_WORK and not (ledger.is_locked(holder) or ledger.find_locked([holder])):
+        if row["state"] in ACTIVE_STATES and not (ledger.is_locked(holder) or ledger.find_locked([holder])):
             row |= {"state": UNKNOWN, "to_review": bool(row["worktree"])}
         row["to_review"] = row["to_review"] and not is_removed(Path(value["folder"]))
         below: list[WorkerObject] = []

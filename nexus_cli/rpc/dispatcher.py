@@ -63,18 +63,18 @@ from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.rpc.method import number, one_of, rpc_method
 from nexus_cli.rpc.served_command import ServedContext, find_served
-from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
+from nexus_cli.runs.missed_runs import waiting_runs
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 
-MOST_WAITING = 16
+MAX_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
-MOST_MESSAGES = 1_000
+MAX_MESSAGES = 1_000
 """Most messages in one answer."""
-MOST_TURNS = 100
-MOST_OFFSET = 2**53 - 1
+MAX_TURNS = 100
+MAX_OFFSET = 2**53 - 1
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
 TAKEN_BACK = "the message was removed by `unqueue`"
@@ -252,8 +252,8 @@ class AgentDispatcher:
 
     def _check_room(self) -> None:
         self._refuse_at_end()
-        if len(self._works) + len(self._commands) > MOST_WAITING:
-            raise RpcError(BUSY, f"{MOST_WAITING} messages and commands are already queued for this agent")
+        if len(self._works) + len(self._commands) > MAX_WAITING:
+            raise RpcError(BUSY, f"{MAX_WAITING} messages and commands are already queued for this agent")
 
     def _note_begin(self, task: asyncio.Task[Any] | None) -> None:
         """Note that a turn begins, and tell the model its budget. A queued one that was taken back just before does
@@ -285,7 +285,7 @@ class AgentDispatcher:
         ended: Outcome | None = None
         async for event in self.session.run(trigger, partial(self._note_begin, task)):
             if isinstance(event, TurnEnd):
-                ended = event.outcome.without_partial()
+                ended = event.outcome.without_partial_text()
                 spending = self.session.engine.spending
                 if ended.ok and spending.ending and spending.limits.max_steps != 1:
                     ended = ended.with_error(spending.reached(spending.ending, BUDGET_ENDED))
@@ -461,7 +461,7 @@ class AgentDispatcher:
         """Return the commands of the person, the project and its MCP servers."""
         from nexus_cli.commands.own_guides import message_commands  # noqa: PLC0415  (few clients ask)
 
-        servers = () if self.session.is_bare else self.session.options.servers
+        servers = () if self.session.has_no_ledger else self.session.options.servers
         return (await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)).values()
 
     @rpc_method(REFUSED)
@@ -510,7 +510,7 @@ class AgentDispatcher:
             raise RpcError(REFUSED, ENDED)
         self._require_session(session)
         await command.invoke(context, arguments)
-        if context.act and self.feed.is_heard:
+        if context.act and self.feed.has_listeners:
             self.publish(Notice(context.act, warning=False))
 
     async def _reopen(self, options: Options) -> None:
@@ -536,7 +536,7 @@ class AgentDispatcher:
         asking, run = 0, None
         with suppress(NexusError):  # the session reports a failed ledger
             run = waiting_run(session) if self.state == "waiting" else None
-            has_runs = not session.is_bare and session.ledger.has_runs()
+            has_runs = not session.has_no_ledger and session.ledger.has_runs()
             asking = len(waiting_runs(session.ledger, session.folder)) if has_runs else 0
             if not (now.settled or self._works):  # nothing was sent yet
                 now = replace(now, used=await asyncio.to_thread(estimate_next_tokens, session))
@@ -568,15 +568,15 @@ class AgentDispatcher:
     @rpc_method(REFUSED)
     async def list_workers(self) -> WorkerList:
         """List the workers of the session."""
-        if self.session.is_bare:
+        if self.session.has_no_ledger:
             return {"workers": []}
         return {"workers": await asyncio.to_thread(recorded_workers, self.session.ledger, self.session.id)}
 
     @rpc_method()
     async def get_messages(
         self,
-        offset: Annotated[int, number(0, MOST_OFFSET)] = 0,
-        limit: Annotated[int, number(1, MOST_MESSAGES)] = 100,
+        offset: Annotated[int, number(0, MAX_OFFSET)] = 0,
+        limit: Annotated[int, number(1, MAX_MESSAGES)] = 100,
     ) -> MessageList:
         """Return messages of the session, the oldest first, also those that the window no longer shows.
 
@@ -590,7 +590,7 @@ class AgentDispatcher:
         return {"messages": [_message_value(entry) for entry in entries], "total": total}
 
     @rpc_method(REFUSED)
-    async def get_conversation(self, turns: Annotated[int, number(1, MOST_TURNS)] = 10) -> ConversationObject:
+    async def get_conversation(self, turns: Annotated[int, number(1, MAX_TURNS)] = 10) -> ConversationObject:
         """Return the newest turns as events, as a client shows them on return.
 
         turns: Turns to return; 10 without it.

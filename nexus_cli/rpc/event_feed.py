@@ -17,10 +17,10 @@ from nexus_cli.core.event_json import EventNumbers
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
 
-MOST_EVENTS = 2_000
-MOST_BYTES = 1 << 20
+MAX_EVENTS = 2_000
+MAX_BYTES = 1 << 20
 """Bytes that a feed keeps for listeners that reconnect."""
-MOST_UNREAD = 32 << 20
+MAX_UNREAD = 32 << 20
 """Bytes that may wait for one listener: a large event says nothing about the speed of its reader."""
 GAP = "gap"
 """Type of the event that replaces events no longer kept: from `first` to `last`."""
@@ -85,7 +85,7 @@ class Listener:
             return
         self._queue.append(item)
         self._news.set()
-        if not self._queue.exceeds(2 * MOST_EVENTS, MOST_UNREAD):
+        if not self._queue.exceeds(2 * MAX_EVENTS, MAX_UNREAD):
             return
         if self._drops:
             self._drop_oldest()
@@ -97,7 +97,7 @@ class Listener:
         """Replace unread events, the oldest first, until no more wait than a feed keeps."""
         dropped = self._queue.popleft()
         self._gap = dropped.seq if self._gap is None else self._gap
-        while self._queue.exceeds(MOST_EVENTS, MOST_BYTES):
+        while self._queue.exceeds(MAX_EVENTS, MAX_BYTES):
             dropped = self._queue.popleft()
         self._queue.appendleft(gap_item(self._gap, dropped.seq))
 
@@ -132,15 +132,15 @@ class EventFeed:
         return self._numbers.next
 
     @property
-    def is_heard(self) -> bool:
-        """True if anybody listens."""
+    def has_listeners(self) -> bool:
+        """True if there is a listener."""
         return bool(self._listeners)
 
     def add(self, kind: str, value: JsonObject) -> FeedItem:
         """Number an event, keep it, send it to every listener, and return it."""
         item = feed_item(self._numbers.line(kind, value))
         self._recent.append(item)
-        while self._recent.exceeds(MOST_EVENTS, MOST_BYTES):
+        while self._recent.exceeds(MAX_EVENTS, MAX_BYTES):
             self._recent.popleft()
         for listener in self._listeners:
             listener.put(item)

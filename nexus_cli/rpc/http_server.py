@@ -39,9 +39,9 @@ from nexus_cli.rpc.methods import PoolMethods, openrpc_document
 from nexus_cli.rpc.trigger_door import BODY_SECONDS, SERVICE, TriggerDoor, json_response, problem_response
 from nexus_cli.runs.webhook_senders import refuse_unsigned
 
-MOST_BODY = 8 << 20
+MAX_BODY = 8 << 20
 """Most bytes of a request."""
-MOST_CONNECTIONS = 400
+MAX_CONNECTIONS = 400
 """Beyond this number the oldest connection without a token is closed; if all have one, the new connection is."""
 IDLE_SECONDS = 30.0
 """Seconds that a connection may take for its next request line and headers."""
@@ -54,7 +54,7 @@ KEEP_ALIVE_SECONDS = 15.0
 EVENTS = "text/event-stream"
 HTTP_REFUSED = 400
 """Lowest HTTP status of a refusal."""
-MOST_SHOWN = 120
+MAX_SHOWN = 120
 """Most characters of an answer in a line for the person."""
 MINUTE = 60.0
 """Least seconds between two lines about what anybody can cause."""
@@ -86,8 +86,8 @@ class RpcServer:
         self._works: set[asyncio.Task[Any]] = set()
         self._authorized: set[asyncio.BaseTransport] = set()
         """Connections on which a token was shown."""
-        self._note, self._note_refused = note, OnePerMinute(note)
-        app = web.Application(client_max_size=MOST_BODY, middlewares=[self._guard])
+        self._note, self._note_refused = note, RateLimitedLog(note)
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
         app.router.add_post("/rpc", self._rpc)
         app.router.add_get("/agents/{agent_id}/events", self._events)
         app.router.add_get("/openrpc.json", self._describe)
@@ -136,7 +136,7 @@ class RpcServer:
             if connection.transport and not connection.transport.is_closing()
         ]
         self._authorized.intersection_update(transports)
-        while len(transports) >= MOST_CONNECTIONS:
+        while len(transports) >= MAX_CONNECTIONS:
             oldest = next((writer for writer in transports if writer not in self._authorized), None)
             if oldest is None:
                 return _FullProtocol()
@@ -163,7 +163,7 @@ class RpcServer:
             response = json_response(error_object(None, error))
         if isinstance(response, web.Response) and (service := request.match_info.get(SERVICE)):
             says = self._note if response.status < HTTP_REFUSED else self._note_refused
-            says(f"webhook {service[:40]}: {response.status} {(response.text or '')[:MOST_SHOWN].strip()}")
+            says(f"webhook {service[:40]}: {response.status} {(response.text or '')[:MAX_SHOWN].strip()}")
         if not response.prepared and isinstance(response, web.Response):
             with suppress(ConnectionError):
                 await _write(request, response.prepare(request))
@@ -212,8 +212,8 @@ class RpcServer:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     async def _rpc(self, request: web.Request) -> web.StreamResponse:
-        if (length := request.content_length or 0) > MOST_BODY:
-            raise web.HTTPRequestEntityTooLarge(MOST_BODY, length)
+        if (length := request.content_length or 0) > MAX_BODY:
+            raise web.HTTPRequestEntityTooLarge(MAX_BODY, length)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
@@ -327,8 +327,8 @@ class _FullProtocol(asyncio.Protocol):
         transport.close()
 
 
-class OnePerMinute:
-    """Passes on one line a minute, with the number of all so far."""
+class RateLimitedLog:
+    """Passes at most one line a minute on, with the number of all lines so far."""
 
     def __init__(self, write: TakeText) -> None:
         self._write = write
@@ -347,7 +347,7 @@ class _BugReports(logging.Handler):
 
     def __init__(self, warn: TakeText) -> None:
         super().__init__()
-        self._warn, self._malformed = warn, OnePerMinute(warn)
+        self._warn, self._malformed = warn, RateLimitedLog(warn)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Report the exception of a record in one line, without the text of the request."""

@@ -29,7 +29,7 @@ MEANINGS: Mapping[int, str] = {
     IN_USE: "In use",
 }
 """Error codes: those of the standard, then our own."""
-MOST_CALLS = 100
+MAX_CALLS = 100
 """Most calls of one batch."""
 LONGEST_ID = 256
 """Most characters of an id."""
@@ -82,8 +82,8 @@ def parse_calls(body: bytes) -> tuple[list[RpcCall], bool]:
         return [_parse_call(value)], False
     if not value:
         raise RpcError(INVALID_REQUEST, "the batch is empty")
-    if len(value) > MOST_CALLS:
-        raise RpcError(INVALID_REQUEST, f"the batch has {len(value)} calls; at most {MOST_CALLS} are allowed")
+    if len(value) > MAX_CALLS:
+        raise RpcError(INVALID_REQUEST, f"the batch has {len(value)} calls; at most {MAX_CALLS} are allowed")
     return [_parse_call(element) for element in value], True
 
 

@@ -50,7 +50,7 @@ def bind_file(path: Path) -> socket.socket:
         lock = FileLock.wait_for(file, LOCK_SECONDS)
     try:
         with lock:
-            _remove_dead(path)
+            _remove_stale_socket(path)
             return _bind_file(path)
     except OSError as error:
         raise _cannot_listen(f"socket {path}", error, "Choose another --socket") from error
@@ -75,7 +75,7 @@ def remove_file(path: Path, status: os.stat_result) -> None:
             os.unlink(path)
 
 
-def _remove_dead(path: Path) -> None:
+def _remove_stale_socket(path: Path) -> None:
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:

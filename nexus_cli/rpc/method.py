@@ -21,7 +21,7 @@ from nexus_cli.tools.schema import check_arguments
 F = TypeVar("F", bound=Callable[..., Any])
 Schema = dict[str, Any]
 _ERRORS = "rpc_errors"
-MOST_FAULTS, LONGEST_FAULTS = 3, 400
+MAX_FAULTS, LONGEST_FAULTS = 3, 400
 """Most faults of the arguments of a call that its answer names, and most characters of them."""
 
 
@@ -62,7 +62,7 @@ class Method:
         repaired = (name for name, value in params.items() if name not in arguments or arguments[name] != value)
         faults = faults or [f"`{name}` has the wrong type or is null" for name in repaired]
         if faults:
-            raise RpcError(INVALID_PARAMS, clip_text("; ".join(faults[:MOST_FAULTS]), LONGEST_FAULTS))
+            raise RpcError(INVALID_PARAMS, clip_text("; ".join(faults[:MAX_FAULTS]), LONGEST_FAULTS))
         return JsonDict(arguments)
 
 

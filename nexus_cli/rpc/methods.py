@@ -39,7 +39,7 @@ from nexus_cli.core.server_results import (
     WorktreeDiff,
 )
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING, AgentDispatcher
+from nexus_cli.rpc.dispatcher import MAX_MESSAGES, STOPPING, AgentDispatcher
 from nexus_cli.rpc.jsonrpc import (
     BUSY,
     IN_USE,
@@ -232,9 +232,7 @@ class PoolMethods(ServerMethods):
         }
 
     @rpc_method(REFUSED)
-    async def list_sessions(
-        self, cwd: str = "", limit: Annotated[int, number(1, MOST_MESSAGES)] = 50
-    ) -> SessionsReport:
+    async def list_sessions(self, cwd: str = "", limit: Annotated[int, number(1, MAX_MESSAGES)] = 50) -> SessionsReport:
         """List the sessions in the ledger, newest first, including sessions of `nexus ask` and other programs.
 
         cwd: Only sessions of this folder; default: all folders.

@@ -30,12 +30,12 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.sessions import makers_of
+from nexus_cli.ledger.sessions import owners_of
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.provider.retry import make_provider
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
-from nexus_cli.rpc.served_command import refuse_elsewhere
+from nexus_cli.rpc.served_command import unsupported_for_client
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.open_session import open_ledger
@@ -43,10 +43,10 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.worktrees.worktrees import stay_in
+from nexus_cli.worktrees.worktrees import enter_existing
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-MOST_AGENTS = 400
+MAX_AGENTS = 400
 """Most agents: each keeps a lock file open."""
 
 
@@ -198,8 +198,8 @@ class AgentPool:
                 "an agent with this id already exists",
                 "Choose another id, or destroy that agent",
             )
-        if len(self._agents) >= MOST_AGENTS:
-            raise NexusError("limit", "too many agents", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
+        if len(self._agents) >= MAX_AGENTS:
+            raise NexusError("limit", "too many agents", f"the maximum is {MAX_AGENTS}", "Destroy an agent first")
         return requested_id or f"agent-{secrets.token_hex(4)}"
 
     async def _make(self, name: str, config: AgentConfig) -> Agent:
@@ -256,7 +256,7 @@ class AgentPool:
         async def reopen(options: Options, earlier: Session) -> Session:
             if options.resume != earlier.id:
                 if not name:
-                    raise refuse_elsewhere(
+                    raise unsupported_for_client(
                         "another session", "Open the session from the editor, or with `nexus -r ID` in a terminal"
                     )
                 if options.resume:
@@ -266,7 +266,7 @@ class AgentPool:
 
         with ExitStack() as stays:
             if worktree := find_worktree(options.cwd):
-                stays.callback(stay_in(worktree).end)
+                stays.callback(enter_existing(worktree).end)
             session = opened(options, ledger=self.open_ledger())
             dispatcher = AgentDispatcher(session, approver=approver, opened=reopen)
             return Agent(name or session.id, dispatcher, stays.pop_all())
@@ -332,7 +332,7 @@ class AgentPool:
         ledger = self.open_ledger()
         if not ledger.db.is_shared or ledger.project_of(folder) != resumed.project:
             return Path(resumed.folder)
-        is_own = makers_of(ledger.db, [resumed.id])[resumed.id] == ledger.spaces.own_role()
+        is_own = owners_of(ledger.db, [resumed.id])[resumed.id] == ledger.spaces.own_role()
         return Path(resumed.folder) if is_own else folder
 
     def open_ledger(self) -> Ledger:

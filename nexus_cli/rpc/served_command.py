@@ -26,7 +26,7 @@ from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.reports.last_exchange import describe_opened
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.tools.builtin.bash import MOST_SECONDS
+from nexus_cli.tools.builtin.bash import MAX_SECONDS
 
 if TYPE_CHECKING:
     from nexus_cli.core.server_results import TerminalCall
@@ -36,7 +36,7 @@ NEEDED_LEVELS = {Authority.KEEPS: EDIT, Authority.OPERATES: AUTO}
 """The level of the server that a verb of each authority needs."""
 ACT = "a client ran "
 """Beginning of the notice to all clients of a command that has changed something."""
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 """Most characters of a command that other clients are told of."""
 CHOICE_SECONDS = 600.0
 """Seconds that a command waits for the choice of a client, which may have left."""
@@ -44,10 +44,10 @@ CHOICE_SECONDS = 600.0
 
 def describe_client_command(line: str) -> str:
     """Return the notice to all clients that the command `line` has changed something."""
-    return f"{ACT}{one_line(redact(line))[:MOST_SHOWN]}"
+    return f"{ACT}{one_line(redact(line))[:MAX_SHOWN]}"
 
 
-def refuse_elsewhere(
+def unsupported_for_client(
     subject: str, hint: str = "Use it in a terminal on the machine where the agent runs"
 ) -> NexusError:
     """Return the error for a command that a client of a server may not give."""
@@ -119,7 +119,7 @@ class ServedContext:
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
-            raise refuse_elsewhere("choosing from a list", "Specify an item after the command")
+            raise unsupported_for_client("choosing from a list", "Specify an item after the command")
         self.choice_id, self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
         self._call("choose", id=self.choice_id, title=title, choices=to_json_value(choices))
         self.paused.set()
@@ -141,7 +141,7 @@ class ServedContext:
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         if settings is not None:
-            raise refuse_elsewhere("changing settings")
+            raise unsupported_for_client("changing settings")
         before, resumed = self.session, bool(options.resume)
         copied = before.is_copied_to(options.resume)
         await self._reopen(options)
@@ -152,7 +152,7 @@ class ServedContext:
 
     def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         if after is not None:
-            raise refuse_elsewhere("changing the session for one turn")
+            raise unsupported_for_client("changing the session for one turn")
         self._call("start", text=text, typed=typed)
 
     async def busy(self, title: str, work: Coroutine[Any, Any, Any]) -> None:
@@ -172,7 +172,7 @@ class ServedContext:
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what needs the person's terminal: no command that is served asks for it."""
-        raise refuse_elsewhere(name.replace("_", " "))
+        raise unsupported_for_client(name.replace("_", " "))
 
     def _call(self, method: Any, **params: Any) -> None:
         self._calls.append({"method": method, "params": params})
@@ -187,7 +187,7 @@ async def run_shell_line(context: CommandContext, line: str, *, private: bool = 
     tool = find_governing(session.dispatcher.registry.tools(), Effect.RUN)
     if tool is None:
         raise UsageError("a ! line", "this session has no tool that runs commands")
-    call = ToolCall(f"shell-{secrets.token_hex(6)}", tool.name, {"command": line, "timeout": MOST_SECONDS})
+    call = ToolCall(f"shell-{secrets.token_hex(6)}", tool.name, {"command": line, "timeout": MAX_SECONDS})
 
     async def act(session: Session) -> None:
         dispatcher = session.dispatcher
@@ -226,7 +226,7 @@ def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     command_line = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
         is_option = command.is_served and command.authority_of(word) is not Authority.PERMITS
-        raise refuse_elsewhere(f"{command_line} with these options" if is_option else command_line)
+        raise unsupported_for_client(f"{command_line} with these options" if is_option else command_line)
     if authority in NEEDED_LEVELS:
         refuse_above(highest_level(context.session), NEEDED_LEVELS[authority], command_line)
     return command

@@ -27,7 +27,7 @@ from nexus_cli.runs.webhook_senders import FORM, SIGNING, ServiceEvent, form_pay
 
 SERVICE = "service"
 """Part of the route that is the name of a service."""
-MOST_PAYLOAD = 1 << 20
+MAX_PAYLOAD = 1 << 20
 """Most bytes of a payload."""
 BODY_SECONDS = 30.0
 """Seconds in which a body must arrive."""
@@ -36,7 +36,7 @@ RETRY_SECONDS = 60
 NO_TEXT = ("multipart", "image", "audio", "video")
 """Content types that cannot be a payload. All others are accepted: many libraries send
 `application/x-www-form-urlencoded`."""
-MOST_EARLY, EARLY_SECONDS = 20, 120.0
+MAX_EARLY, EARLY_SECONDS = 20, 120.0
 """Events that are kept for runs which begin to wait for them, and for how long: CI may be faster than a model."""
 
 
@@ -103,7 +103,7 @@ class TriggerDoor:
         if "ignored" not in answer:
             return json_response(answer, 202)
         if not event.key or (service, event) not in (row[1:] for row in self._early):
-            self._early = [*self._early, (local_now(), service, event)][-MOST_EARLY:]
+            self._early = [*self._early, (local_now(), service, event)][-MAX_EARLY:]
         return json_response(answer)
 
     async def look(self, ledger: Ledger) -> float | None:
@@ -137,15 +137,15 @@ def _read_event(service: Service, request: web.Request, body: bytes, media_type:
 
 async def _read_body(request: web.Request) -> bytes:
     """Return the body; raise the error answer for one that is too large or too slow."""
-    if (request.content_length or 0) > MOST_PAYLOAD:
-        raise web.HTTPRequestEntityTooLarge(MOST_PAYLOAD, request.content_length or 0)
+    if (request.content_length or 0) > MAX_PAYLOAD:
+        raise web.HTTPRequestEntityTooLarge(MAX_PAYLOAD, request.content_length or 0)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.content.iter_chunked(1 << 16):
                 body += chunk
-                if len(body) > MOST_PAYLOAD:
-                    raise web.HTTPRequestEntityTooLarge(MOST_PAYLOAD, len(body))
+                if len(body) > MAX_PAYLOAD:
+                    raise web.HTTPRequestEntityTooLarge(MAX_PAYLOAD, len(body))
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
     return bytes(body)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 LONGEST = 10_000
 """Characters of a line that may run unasked."""
-MOST_READ = 64_000
+MAX_READ = 64_000
 """Characters that are parsed at all; a longer line is unclear."""
-MOST_NODES = 150_000
-MOST_SECONDS = 0.3
+MAX_NODES = 150_000
+MAX_SECONDS = 0.3
 """Of CPU, for the parser."""
 _PIECE = 8192
 _LONGEST_UNKNOWN = 2_000
@@ -106,7 +106,7 @@ _ANSI = re.compile(
 )
 _LIVE = re.compile(r"(?:[^\\]|\\.)*?(?:`|\"|\$[\w({\[@*#?$!'-])", re.DOTALL)
 """The first sign in a double-quoted text that bash expands."""
-_LATE_TILDE = re.compile(r"[A-Za-z_]\w*\+?=(?:.*:)?~", re.DOTALL)
+_ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_]\w*\+?=(?:.*:)?~", re.DOTALL)
 """A word of this form has its tilde expanded, as in an assignment."""
 _DATA = frozenset({"raw_string", "ansi_c_string", "comment", "heredoc_body", "heredoc_content", "heredoc_start"})
 _BACKTICK = re.compile(rb"(?:^|[^\\])(?:\\\\)*`")
@@ -150,11 +150,11 @@ def _grammar() -> tuple[type[Parser], Language]:
 
 def read_command_line(text: str) -> CommandLine:
     """Return the content of `text`. Never raises; what cannot be read in bounded time is unclear."""
-    if len(text) > MOST_READ or "\0" in text:
-        return CommandLine(doubts={f"more than {MOST_READ:,} characters or a NUL": None}, is_unclear=True)
+    if len(text) > MAX_READ or "\0" in text:
+        return CommandLine(doubts={f"more than {MAX_READ:,} characters or a NUL": None}, is_unclear=True)
     source = text.encode("utf-8", "replace")
     parser, language = _grammar()
-    end = thread_time() + MOST_SECONDS
+    end = thread_time() + MAX_SECONDS
     try:
         tree = parser(language).parse(
             lambda start, point: source[start : start + _PIECE], progress_callback=lambda *_: thread_time() > end
@@ -185,7 +185,7 @@ class _Reader:
         if root.has_error:
             self._mark_unclear("a part that cannot be parsed")
         stack: list[tuple[Node, bool, int, bool, bool]] = [(root, True, -1, False, False)]
-        for _ in range(MOST_NODES):
+        for _ in range(MAX_NODES):
             if not stack:
                 break
             node, certain, piped, nested, within_doubt = stack.pop()
@@ -397,7 +397,7 @@ class _Reader:
             words = [Word(children[0].type if children else "["), Word(self._text(node, _LONGEST_UNKNOWN), False)]
         self.line.commands.append(SimpleCommand(tuple(words), is_nested=nested, place=node.start_byte))
 
-    def _text(self, node: Node, most: int = MOST_READ * 4) -> str:
+    def _text(self, node: Node, most: int = MAX_READ * 4) -> str:
         """Return the source of a node; if it is longer than `most` bytes its beginning with a `\\`, so that it is not
         taken for a word that ends there."""
         source = self.source[node.start_byte : node.end_byte]
@@ -423,7 +423,7 @@ class _Reader:
         inside = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
         if "," in inside or ".." in inside:
             return Word(self._text(node, _LONGEST_UNKNOWN), False, pieces=self._expand_braces(node))
-        if _LATE_TILDE.match(shape):
+        if _ASSIGNMENT_LIKE.match(shape):
             return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.foreign_items import PARENT_PREFIX
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
@@ -33,18 +33,20 @@ _RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
 _NAME = re.compile(r"/?([^\s*]+?)(?:[: ](\*))?")
 """The name of an agent or skill; of a skill also its beginning."""
 _ROOT = re.compile(rf"^(\s*(?:{'|'.join(PATHS)})\()/(?!/)")
-_ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
+_UNTRANSLATABLE = re.compile(r"[\[\]{}\\]|^!")
 
 
 def claude_rules(items: Iterable[TrustItem]) -> Iterator[tuple[Literal["deny", "ask"], str, str]]:
     """Yield decision, our text and file of the deny and ask rules of Claude's and codex's among `items` that have a
     counterpart."""
     for item in items:
-        if item.kind == "rule" and item.file.startswith(ABOVE):
+        if item.kind == "rule" and item.file.startswith(PARENT_PREFIX):
             decision, _, written = item.definition.removesuffix("\n").partition(" ")
             kind: Literal["deny", "ask"] = "deny" if decision == "deny" else "ask"
             with suppress(ValueError):  # `reports/foreign_gaps` names it
-                yield from ((kind, text, item.file.removeprefix(ABOVE)) for text in map_project_rule(kind, written))
+                yield from (
+                    (kind, text, item.file.removeprefix(PARENT_PREFIX)) for text in map_project_rule(kind, written)
+                )
 
 
 def map_project_rule(decision: str, written: str) -> list[str]:
@@ -98,7 +100,7 @@ def _map_claude_path(pattern: str) -> str:
 
 def map_path(pattern: str) -> str:
     """Return a path pattern in our form; raise `ValueError` for signs that mean something else here."""
-    if _ODD_IN_PATHS.search(pattern):
+    if _UNTRANSLATABLE.search(pattern):
         raise ValueError("path patterns in nexus support only `*`, `**` and `?`")
     return pattern
 

@@ -33,9 +33,9 @@ from nexus_cli.text.hidden_signs import find_hidden_sign
 
 Profile = Literal["read", "write", "net", "none"]
 
-MOST_INNER = 500
+MAX_INNER = 500
 """Commands inside one command that are looked at; with more it hides something."""
-MOST_INNER_OF_LINE = 5_000
+MAX_INNER_OF_LINE = 5_000
 """The same for the whole line, beyond one for each command."""
 DEEPEST = 5
 STRICT: tuple[Decision, ...] = ("deny", "ask")
@@ -134,12 +134,12 @@ def decide_command(
     if denied is not None:
         return CommandDecision("deny", profile, tuple(parts), denied.why)
     asks = [] if level == ALL else _find_reasons(command, line, doubts, parts, level, rules)
-    wishes = _find_wishes(confined, network, outside)
+    wishes = _find_requested_rights(confined, network, outside)
     if (
         wishes
         and not doubts
         and not any(redirect.opens_file for redirect in line.redirects)
-        and _are_lifted(parts, rules)
+        and _all_lift_sandbox(parts, rules)
     ):
         wishes = []
     if level != ALL and (asks or wishes):
@@ -147,7 +147,7 @@ def decide_command(
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
         return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(ask_reasons) if level != AUTO else ())
     ruled = next((part for part in parts if part.rule), None)
-    why = "; ".join([_say_allowed(level, profile, ruled), *redirects])
+    why = "; ".join([_explain_allow(level, profile, ruled), *redirects])
     return CommandDecision("allow", profile, tuple(parts), why)
 
 
@@ -162,7 +162,7 @@ def _only_prints_variables(line: CommandLine, looks: Iterable[tuple[str, Command
     return not line.inputs and all(not why and can_write_nothing(word) for word, why in computed)
 
 
-def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
+def _all_lift_sandbox(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
     """Return True if rules that lift the sandbox allow every part."""
     lifting = {(rule.text, rule.origin) for rule in rules.of("allow") if rule.lifts}
     return bool(parts) and all(part.decision == "allow" and (part.rule, part.source) in lifting for part in parts)
@@ -246,8 +246,8 @@ def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[Comma
     # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
     repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
     further = [*line.codes, *([repaired] if repaired != command else [])]
-    line.is_unclear = line.is_unclear or len(further) > MOST_INNER
-    for text in further[:MOST_INNER]:
+    line.is_unclear = line.is_unclear or len(further) > MAX_INNER
+    for text in further[:MAX_INNER]:
         nested = read_command_line(text)
         line.is_unclear = line.is_unclear or nested.is_unclear
         for simple_command in nested.commands:
@@ -391,7 +391,7 @@ class _Search:
         self.rules = rules
         self.level = level
         self.line = line
-        self.remaining = MOST_INNER_OF_LINE
+        self.remaining = MAX_INNER_OF_LINE
 
     def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Verdict | None:
         """Return the strictest decision with its rule and one line, or None."""
@@ -406,23 +406,25 @@ class _Search:
                 or any(rule.match(texts) != "no" for texts in collected.unsure)
                 or any(rule.is_shown(code) for code in collected.codes)
             ):
-                asking = self._doubt(rule, f"the command may match {rule.label}")
+                asking = self._add_doubtful_match(rule, f"the command may match {rule.label}")
             if asking is None and any(rule.match(texts) != "no" for texts in collected.passed):
                 program = shorten(program_name(command.words[0]))
-                asking = self._doubt(rule, f"{program} may run a command that matches {rule.label}")
+                asking = self._add_doubtful_match(rule, f"{program} may run a command that matches {rule.label}")
         if asking is None and collected.is_hidden:
             strict = self.strict[0]
             why = f"the command runs code from outside the line, which {strict.decision} {strict.text} may match"
-            refusals = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
+            refusals = (
+                self.find_shown(self.line) if self.level == ALL else [self._add_doubtful_match(self.strict[0], why)]
+            )
             asking = next(iter(refusals), None)
         return asking
 
     def find_shown(self, text: str, *, partly: bool = False) -> list[Verdict]:
         """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
         matching = (rule for rule in self.strict if rule.is_shown(text, partly=partly))
-        return [self._doubt(rule, f"the command may match {rule.label}") for rule in matching][:1]
+        return [self._add_doubtful_match(rule, f"the command may match {rule.label}") for rule in matching][:1]
 
-    def _doubt(self, rule: PermissionRule, why: str) -> Verdict:
+    def _add_doubtful_match(self, rule: PermissionRule, why: str) -> Verdict:
         if self.level != ALL:
             return "ask", rule.text, rule.origin, why
         advice = "write the command directly, without variables or wildcards, not as an argument for another program"
@@ -438,7 +440,7 @@ class _Search:
             if not simple_command.words:
                 continue
             self.remaining -= depth > 0
-            if depth > DEEPEST or collected.count() > MOST_INNER or self.remaining < 0:
+            if depth > DEEPEST or collected.count() > MAX_INNER or self.remaining < 0:
                 collected.is_hidden = True
                 return collected
             is_passed = group is collected.passed
@@ -504,7 +506,7 @@ def _find_reasons(
     return reasons + [part.why for part in parts if part.decision == "ask"]
 
 
-def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
+def _find_requested_rights(confined: bool, network: bool, outside: str) -> list[str]:
     """Return the reasons that the call asks for any command."""
     if outside:
         return [OUTSIDE]
@@ -534,7 +536,7 @@ def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[
     return tuple(stored)
 
 
-def _say_allowed(level: str, profile: Profile, ruled: CommandPart | None) -> str:
+def _explain_allow(level: str, profile: Profile, ruled: CommandPart | None) -> str:
     """Return the reason that a line is allowed; `ruled` is the first part that a rule allows."""
     if level == ALL:
         return "level all: nothing needs approval"

@@ -16,12 +16,12 @@ from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, path_matches, whole_path_pattern
 
-MOST_FILES = 200
+MAX_FILES = 200
 """Files and folders that are hidden at most, in a worktree as many again of its source project: each is a mount, or
 takes its folder apart."""
-MOST_ENTRIES = 20_000
+MAX_ENTRIES = 20_000
 """Names that are looked at for it."""
-_LATER = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "vendor", "site-packages", "dist"})
+_VISITED_LAST = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "vendor", "site-packages", "dist"})
 """Folders of installed and built files: looked into after all others."""
 
 
@@ -58,22 +58,22 @@ def _find_below(strict: Sequence[PermissionRule], roots: Sequence[str], cwd: str
     waiting, later, remaining = (
         deque([*bases, *(path for path in exact if path not in denied)]),
         deque[str](),
-        MOST_ENTRIES,
+        MAX_ENTRIES,
     )
     while waiting or later:
         folder = waiting.popleft() if waiting else later.popleft()
         for entry in _list_folder(folder):
             remaining -= 1
-            if remaining < 0 or len(denied) >= MOST_FILES:
+            if remaining < 0 or len(denied) >= MAX_FILES:
                 return DeniedFiles(tuple(map(Path, denied)), is_whole=False)
             if not _is_in(cwd, entry.path) and any(path_matches(rule, entry.path, *roots) for rule in strict):
                 denied[entry.path] = None
             elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
-                (later if entry.name in _LATER else waiting).append(entry.path)
+                (later if entry.name in _VISITED_LAST else waiting).append(entry.path)
     return DeniedFiles(tuple(map(Path, denied)))
 
 
-def find_kept_paths(
+def find_write_denied_paths(
     rules: RuleSet, project: Path, added: Sequence[Path] = ()
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the paths that deny rules for edits name, existing or not; for their patterns, regular expressions of

@@ -14,9 +14,9 @@ from nexus_cli.config.protected_places import HOLDS_SECRETS, SecretPlaces
 from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 
-MOST_FOLDERS = 8
+MAX_FOLDERS = 8
 """Folders that a line may be in at once, by what its `cd` did."""
-MOST_LISTED = 5_000
+MAX_LISTED = 5_000
 """Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 
@@ -95,7 +95,7 @@ class Folders:
             list(dict.fromkeys(other_folder for other_folder in alternatives if other_folder != entered[0])),
         )
         self.entered += entered
-        if len(self.alternatives) > MOST_FOLDERS:
+        if len(self.alternatives) > MAX_FOLDERS:
             raise NotReadOnly("the line has too many cd commands to track")
 
 
@@ -138,7 +138,7 @@ def check_glob(path: str, folders: Folders) -> None:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     folders.listed += 1
-                    if folders.listed > MOST_LISTED:
+                    if folders.listed > MAX_LISTED:
                         raise NotReadOnly(f"{shorten(part)} matches too many files")
                     if pattern.match(entry.name):
                         deeper.append(entry.path)

@@ -17,7 +17,7 @@ from nexus_cli.rules.reader_options import READERS
 from nexus_cli.rules.stored_prefix import SUBCOMMANDS
 from nexus_cli.rules.wrappers import ARGUMENT_READERS, SHELLS, find_wrapper, program_name
 
-MOST_WORDS = 60
+MAX_WORDS = 60
 """Words of a command that are compared with a rule."""
 _DATA = frozenset(
     """
@@ -93,7 +93,7 @@ def _commands(words: Words, start: int, names: Collection[str]) -> Iterator[Word
         if place == 0 and program_name(words[0]) == name:  # the command itself
             continue
         if place + 1 < len(words) or place == 1 or words[place - 1].text == "--":
-            yield (Word(name), *words[place + 1 : place + MOST_WORDS])
+            yield (Word(name), *words[place + 1 : place + MAX_WORDS])
 
 
 def _is_named(name: str, names: Collection[str]) -> bool:

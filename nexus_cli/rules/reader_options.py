@@ -119,7 +119,7 @@ def find_verb(words: Sequence[Word]) -> int:
     return place
 
 
-def wants_to_write(name: str, words: Sequence[Word]) -> bool:
+def has_write_option(name: str, words: Sequence[Word]) -> bool:
     """Return True if an option says that program `name` writes: it need not be tried first."""
     pattern = _pattern(_OPTIONS[name].writes if name in _OPTIONS else "")
     return any(pattern.match(word.text) for word in words[1:])

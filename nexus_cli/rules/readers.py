@@ -27,13 +27,13 @@ from nexus_cli.rules.reader_options import (
     SUBCOMMANDS_THAT_READ,
     can_write_nothing,
     find_verb,
+    has_write_option,
     is_reader,
-    wants_to_write,
 )
 from nexus_cli.rules.wrappers import WRAPPERS, find_inner, find_wrapper, skip_options, system_name
 from nexus_cli.sandbox.profile import find_worktree_folder
 
-MOST_VALUES = 400
+MAX_VALUES = 400
 """Values of the variables in all words of a line that are looked at."""
 _CHANGES = {
     "branch": re.compile(r".*(?: -(?!-)\w*[dDmMcCfu]| --(?:del|move|copy|forc|set|unset|edit|track|create)| [^- ])"),
@@ -144,7 +144,7 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
         _check_subcommand(words, name, folders)
     elif name not in READERS:
         raise NotReadOnly(f"{shorten(words[0].text)} {NOT_KNOWN}")
-    if wants_to_write(name, words):
+    if has_write_option(name, words):
         raise NotReadOnly(f"{name} can write files with this option")
     if name == "date":
         _check_date(words[1:])
@@ -215,9 +215,9 @@ def _check_repository(folders: Folders) -> None:
         git = os.path.join(place, ".git")
         if not os.path.lexists(git):
             continue
-        is_elsewhere = os.path.islink(git) or not os.path.isdir(git)
+        is_on_other_machine = os.path.islink(git) or not os.path.isdir(git)
         is_worktree = find_worktree(Path(place)) is not None or find_worktree_folder(Path(place)) is not None
-        if not folders.holds(place) or (is_elsewhere and not is_worktree):
+        if not folders.holds(place) or (is_on_other_machine and not is_worktree):
             raise NotReadOnly("git would use a repository other than the project's")
 
 
@@ -312,7 +312,7 @@ def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCo
     if not any(binding.start <= command.place < binding.end for binding in bound):
         raise NotReadOnly(f"the value of ${name[:40]} is not known before the command runs")
     folders.forms += sum(len(binding.words) for binding in bound)
-    if folders.forms > MOST_VALUES:
+    if folders.forms > MAX_VALUES:
         raise NotReadOnly("the variables of the command have too many possible values to check")
     for value in (word for binding in bound for word in binding.words):
         if not value.is_known:

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
 """From the strictest."""
 Match = Literal["yes", "no", "maybe"]
-MOST_OPTIONS = 30
+MAX_OPTIONS = 30
 """Options before a subcommand of which each may have a value or none."""
-MOST_DEEP = 6
+MAX_NESTING = 6
 """Maximum number of `**` in a path pattern: each may double the ways to match."""
 LONGEST_PATTERN = 4096
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
@@ -62,7 +62,7 @@ _UNCLEAR = re.compile(r"[^\w./:=,-].*", re.DOTALL)
 _GLOB_WORD = re.compile(f"(?:^|(?<=[{_ANY}{_END}{_MORE}]))[^{_ANY}{_END}{_MORE}]*{_MORE}")
 CommandTexts = tuple[list[str], list[str]]
 """The texts by which rules know a command: without the folder of its program, and with it."""
-MOST_GLOBS = 200
+MAX_GLOBS = 200
 """Most words with globs in a command that are compared with a pattern; the work grows with their number."""
 _EDGES = r"(?<![\w.-])", r"(?![\w.-])"
 """Expressions for the edges of a word in text that is not read."""
@@ -221,7 +221,7 @@ class RuleSet:
         rules = [rule for rule in candidates if not rule.pattern or matches(rule.decision, rule.pattern, text)]
         return min(rules, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
 
-    def keeping_from(self, tool: Tool) -> RuleSet:
+    def deny_rules_for_search(self, tool: Tool) -> RuleSet:
         """Return the deny rules that keep a file from a search by `tool`: its own, and of one that shows content those
         for reading."""
         shows = tool.effect is Effect.READ and tool.reads in (Reads.CONTENT, Reads.SEARCH) and not tool.governs
@@ -291,7 +291,7 @@ def _shape(word: Word, *, is_program: bool = False) -> str:
 def _can_equal(text: str, pattern: str) -> bool:
     """Return True if a text exists that both stand for, or `text` has too many globs to tell. The places of `text` that
     the signs of `pattern` lead to are the bits of one number: all of them are followed at once."""
-    if text.count(_MORE) > MOST_GLOBS:
+    if text.count(_MORE) > MAX_GLOBS:
         return True
     anything = _find_places(text, _ANY)
     computed = anything | _find_places(text, _SOME)
@@ -335,7 +335,7 @@ def readings(words: Words) -> list[tuple[Words, bool]]:
         place += 1
         if is_git and text in GIT_VALUED:
             place += 1
-        elif (not is_git or (text not in GIT_FLAGS and "=" not in text)) and place <= MOST_OPTIONS:
+        elif (not is_git or (text not in GIT_FLAGS and "=" not in text)) and place <= MAX_OPTIONS:
             forms.append(((words[0], *words[place + 1 :]), False))
     forms.append(((words[0], *words[place:]), True))
     return forms
@@ -377,8 +377,8 @@ def parse_rule(
         return _with_command_pattern(rule, pattern)
     if not (tool.paths or tool.reaches or tool.named[0]):
         raise ValueError(f"{quoted}: rules for {name} cannot have a pattern")
-    if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"{quoted} is too long, or contains `**` more than {MOST_DEEP} times")
+    if pattern.count("**") > MAX_NESTING or len(pattern) > LONGEST_PATTERN:
+        raise ValueError(f"{quoted} is too long, or contains `**` more than {MAX_NESTING} times")
     pattern = pattern.strip()
     if tool.named[0] and re.search(r"[\s?\[]", pattern):
         raise ValueError(

@@ -28,7 +28,7 @@ SUBCOMMANDS = frozenset(
     """.split()
 )
 """Programs that mean nothing without a subcommand."""
-_TOO_WIDE = frozenset(
+_UNSAFE_SUBCOMMANDS = frozenset(
     {
         "git config",
         "git bisect",
@@ -81,7 +81,7 @@ _TOO_WIDE = frozenset(
     }
 )
 """Subcommands that run or set what their further arguments say."""
-_DEEPER = frozenset(
+_NESTED_SUBCOMMANDS = frozenset(
     {
         "npm run",
         "pnpm run",
@@ -127,8 +127,8 @@ def find_prefix(command: SimpleCommand) -> tuple[str, ...]:
         return (name, "-m", texts[2]) if is_module else ()
     if name not in SUBCOMMANDS:
         return (name,)
-    if len(texts) < 2 or not _PLAIN.fullmatch(texts[1]) or " ".join(texts[:2]) in _TOO_WIDE:
+    if len(texts) < 2 or not _PLAIN.fullmatch(texts[1]) or " ".join(texts[:2]) in _UNSAFE_SUBCOMMANDS:
         return ()
-    if " ".join(texts[:2]) not in _DEEPER:
+    if " ".join(texts[:2]) not in _NESTED_SUBCOMMANDS:
         return (name, texts[1])
     return tuple(texts[:3]) if len(texts) > 2 and _PLAIN.fullmatch(texts[2]) else ()

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from nexus_cli.rules.command_line import Redirect, SimpleCommand, Word
 from nexus_cli.rules.folders import Folders
-from nexus_cli.rules.reader_options import wants_to_write
+from nexus_cli.rules.reader_options import has_write_option
 from nexus_cli.rules.rule_set import PermissionRule, find_by_path
 from nexus_cli.rules.wrappers import program_name
 
 REDIRECTS = (">", ">>", ">|", "&>", "&>>", ">&", "<>")
 WRITERS = frozenset("rm rmdir unlink shred mv tee touch mkdir truncate chmod chown chgrp patch dd".split())
 """Programs that change every path that they name."""
-TO_LAST = frozenset("cp ln install rsync".split())
+WRITES_LAST_OPERAND = frozenset("cp ln install rsync".split())
 """Programs that change the last one."""
 OF_GIT = frozenset("checkout restore rm mv clean".split())
 _GLOB = re.compile(r"[*?\[]")
@@ -54,9 +54,9 @@ def _written_words(words: Sequence[Word]) -> Sequence[Word]:
     if name == "git":
         place = next((index for index, word in enumerate(arguments) if not word.text.startswith("-")), len(arguments))
         return arguments[place + 1 :] if arguments[place : place + 1] and arguments[place].text in OF_GIT else ()
-    if name in WRITERS or wants_to_write(name, words):
+    if name in WRITERS or has_write_option(name, words):
         return arguments
-    if name not in TO_LAST:
+    if name not in WRITES_LAST_OPERAND:
         return ()
     targets = (
         arguments[index + 1] for index, word in enumerate(arguments[:-1]) if word.text == "-t" and name != "rsync"

@@ -79,11 +79,11 @@ from nexus_cli.worktrees.worktrees import WorktreeStay
 
 LEASE = 60.0
 """Seconds after which a claim expires that its owner does not renew."""
-LEAST_COST = 1e-9
+MIN_COST = 1e-9
 """Dollars that are left to a run that has spent all: the limit then refuses its next request."""
 RENEWED = 20.0
 """Seconds between two renewals of the claim, however long a request takes."""
-MOST_REFUSED = 20
+MAX_REFUSED = 20
 """Refused calls that a report names."""
 PAUSES = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
 """Least seconds before each attempt to reach a provider that is away; the last ones for all further attempts."""
@@ -137,13 +137,13 @@ class RunDriver:
             if self.session is not None:
                 await self.session.aclose()
             if self.stay is not None:
-                await asyncio.to_thread(self._leave, self.stay)
+                await asyncio.to_thread(self._leave_worktree, self.stay)
 
     def _enter(self) -> WorktreeStay:
         """Enter the worktree of the run; raise `NexusError` if there can be none."""
         return enter_prepared(find_source(project_root(self._folder)), self.run.worktree)
 
-    def _leave(self, stay: WorktreeStay) -> None:
+    def _leave_worktree(self, stay: WorktreeStay) -> None:
         """End the stay in the worktree, which is removed if the run has ended and left nothing in it."""
         with suppress(NexusError):
             stay.leave() if self.ledger.runs.get(self.run.key).has_ended else stay.end()
@@ -204,20 +204,20 @@ class RunDriver:
         elif error is not None and (error["kind"] == "ledger" or self.is_stopping):
             if error["kind"] == "ledger":
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
-            self.ledger.runs.put_back(self.run, utc_now())
+            self.ledger.runs.release_claim(self.run, utc_now())
         elif (away := self._provider_wait(outcome)) is not None:
             self.ledger.runs.wait(self.run, away, utc_now())
         elif error is not None and error["kind"] == "limit" and (needs := self._held_over()):
-            self.ledger.runs.put_back(self.run, utc_now(), {NEEDS: needs})
+            self.ledger.runs.release_claim(self.run, utc_now(), {NEEDS: needs})
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.engine.spending.ending if self.run.options.get("max_steps") != 1 else ""
             self.was_cut = bool(ending) or (error is not None and error["kind"] == "limit")
-            has_more = KEY in self.run.options and (session.is_open() or self._untold(session))
+            has_more = KEY in self.run.options and (session.is_open() or self._find_unsent_events(session))
             if has_more and error is None and not self.was_cut:
                 # One request tells of all events that come together.
                 await asyncio.sleep(min(self.run.options[DEBOUNCE], RENEWED))
-                self.ledger.runs.put_back(self.run, utc_now())
+                self.ledger.runs.release_claim(self.run, utc_now())
                 return
             await self.hooks.end(session, self.run, outcome)
             problem = f"{error['message'].rstrip('.')}. {error['hint']}".rstrip(". ") if error is not None else ""
@@ -271,26 +271,26 @@ class RunDriver:
 
     async def _turn(self, session: Session, trigger: Trigger) -> Outcome:
         ended: Outcome | None = None
-        self._tell_joined(session)
+        self._send_joined_events(session)
         async with aclosing(session.run(trigger)) as events:
             async for event in events:
                 self.show(self.run, event)
                 if isinstance(event, StepEnd):
-                    self._tell_joined(session)
+                    self._send_joined_events(session)
                 if isinstance(event, TurnEnd):
                     ended = event.outcome
         assert ended is not None, "a turn always ends with its outcome"
         return ended
 
-    def _tell_joined(self, session: Session) -> None:
+    def _send_joined_events(self, session: Session) -> None:
         """Tell the turn of the events that have joined the run since the last time, with the next request."""
-        if events := [signal for signal in self._untold(session) if signal.key > self.last_told]:
+        if events := [signal for signal in self._find_unsent_events(session) if signal.key > self.last_told]:
             self.last_told = events[-1].key
             session.tell(name_joined(events, self.run.title), JOINED, {"last": self.last_told})
 
-    def _untold(self, session: Session) -> list[Signal]:
+    def _find_unsent_events(self, session: Session) -> list[Signal]:
         """Return the events that have joined the run and are not in its session."""
-        return self.ledger.runs.joined(self.run.key, _last_told(session)) if KEY in self.run.options else []
+        return self.ledger.runs.joined(self.run.key, _last_sent_event(session)) if KEY in self.run.options else []
 
     async def _next_trigger(self, session: Session) -> Trigger | None:
         """Return the trigger of the run's next turn; None if the run has ended and only its end was not recorded."""
@@ -301,10 +301,10 @@ class RunDriver:
             return claim_signals(trigger, run)
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or session.record.ends_unfinished()
-        next_trigger = Trigger() if is_unfinished or self._untold(session) else None
+        next_trigger = Trigger() if is_unfinished or self._find_unsent_events(session) else None
         resumed = [signal for signal in signals if signal.kind == PERSON] if run.waits is None else []
         if resumed or (run.waits is not None and run.waits.kind != "process"):  # a job of its own may commit meanwhile
-            await self._note_others(session)
+            await self._record_foreign_commits(session)
         if resumed:
             text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
             session.engine.notices.tell(self._describe_budget(session), text if next_trigger else "")
@@ -315,7 +315,7 @@ class RunDriver:
             return next_trigger
         return claim_signals(await resume_trigger(session, run, signals), run, signals)
 
-    async def _note_others(self, session: Session) -> None:
+    async def _record_foreign_commits(self, session: Session) -> None:
         """Record what others committed while the run rested, so that its report leaves that out, and tell the model."""
         if commits := await asyncio.to_thread(find_commits_of_others, session, self.run):
             began = self.run.options["began"]
@@ -393,7 +393,7 @@ class RunDriver:
         remaining = min(limits.max_cost - spent, run_options.get(UNSPENT, limits.max_cost))
         of_message = self._left_of_message(settings.spaces.max_cost)
         self.is_short = of_message < remaining
-        return replace(limits, max_cost=max(LEAST_COST, min(remaining, of_message)))
+        return replace(limits, max_cost=max(MIN_COST, min(remaining, of_message)))
 
     def _left_of_message(self, most: float) -> float:
         """Return the dollars that are left of the `most` that the runs of one person's message may cost; infinite
@@ -423,14 +423,14 @@ class RunDriver:
         if self.session is not None:
             record = await asyncio.to_thread(describe_end, self.session, self.run)
             self.run = self.ledger.runs.note(self.run, {"record": {**record, "until": self.until}})
-        told = _last_told(self.session) if self.session is not None and state == DONE else None
+        told = _last_sent_event(self.session) if self.session is not None and state == DONE else None
         if not self.ledger.runs.finish(
             self.run, state, utc_now(), report=report, error=error, cost=cost, last_signal=told
         ):
-            self.ledger.runs.put_back(self.run, utc_now())
+            self.ledger.runs.release_claim(self.run, utc_now())
 
 
-def _last_told(session: Session) -> int:
+def _last_sent_event(session: Session) -> int:
     """Return the key of the newest event of which a session tells, 0 for none."""
     return max((memo.value["last"] for memo in session.record.memos(JOINED)), default=0)
 
@@ -456,8 +456,8 @@ def _report(outcome: Outcome) -> str:
         for row in outcome.denied
         if row["by"] not in ("person", "budget")
     ]
-    omitted = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
-    lines = [REFUSED, *refused[:MOST_REFUSED], *omitted] if refused else []
+    omitted = [f"- {len(refused) - MAX_REFUSED} more"] if len(refused) > MAX_REFUSED else []
+    lines = [REFUSED, *refused[:MAX_REFUSED], *omitted] if refused else []
     return "\n\n".join(part for part in (outcome.text, "\n".join(lines)) if part)
 
 

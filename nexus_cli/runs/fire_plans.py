@@ -13,7 +13,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.run import WAITING, Plan
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.plan_times import MOST_COUNTED, CronTimes
+from nexus_cli.runs.plan_times import MAX_COUNTED, CronTimes
 
 TITLE = 120
 """Characters of a title made from a prompt."""
@@ -49,13 +49,13 @@ def decide_firing(plan: Plan, now: float) -> Firing:
         times = CronTimes.of(plan.cron, plan.zone)
         (count, latest), next_at = times.count(first, now), times.next_after(now)
     count = max(count, 1)
-    missed = min(count - 1 if now - latest <= PUNCTUAL else count, MOST_COUNTED)
+    missed = min(count - 1 if now - latest <= PUNCTUAL else count, MAX_COUNTED)
     if plan.missed == "skip" and now - first > PUNCTUAL:
         return Firing(None, next_at)
     facts = instruction_facts(plan, latest)
     if missed and plan.missed == "once":
         facts |= {"missed": missed, "missedSince": format_moment(first)}
-        at_least = "at least " * (missed == MOST_COUNTED)
+        at_least = "at least " * (missed == MAX_COUNTED)
         which = f"{at_least}{plural(missed, 'run')} of this plan since {facts['missedSince']}"
         note = f"[nexus: missed {which}. This run replaces all missed runs.]"
         facts["instruction"] += f"\n\n{note}"

@@ -24,7 +24,7 @@ LOOK_SECONDS = 1.0
 """Seconds between two checks."""
 Turn = Callable[[Run, Trigger], Awaitable[Outcome | None]]
 """Runs the turn of a claimed run, and returns its outcome."""
-WHILE_ALIVE = 1e9
+LEASE_SECONDS = 1e9
 """Seconds of the lease: as long as this process lives and has the lock of the run."""
 
 
@@ -58,7 +58,7 @@ async def resume_run(session: Session, turn: Turn) -> None:
     if waiting is None or not ledger.lock(waiting.id):
         return
     try:
-        run = ledger.runs.claim(waiting.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, utc_now())
+        run = ledger.runs.claim(waiting.key, f"{socket.gethostname()}:{os.getpid()}", LEASE_SECONDS, utc_now())
         if run is not None:
             await _run_turn(session, run, turn)
     finally:

@@ -33,9 +33,9 @@ RECIPE = "tick_autonomous"
 MISSED = ("once", "skip")
 LONGEST_PROMPT = 100_000
 """Most characters of a prompt."""
-MOST_OF_AGENTS = 20
+MAX_OF_AGENTS = 20
 """Most open plans made by agents. The person has to remove some before agents can make more."""
-LEAST_SECONDS = 300.0
+MIN_SECONDS = 300.0
 """Least seconds between two times of an agent's plan."""
 PERSON, AGENT = "person", "agent"
 """The maker of a plan."""
@@ -329,12 +329,12 @@ class PlanService(Plans):
 
     def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
         theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]
-        if len(theirs) >= MOST_OF_AGENTS:
-            why = f"agents can have at most {MOST_OF_AGENTS} open plans"
+        if len(theirs) >= MAX_OF_AGENTS:
+            why = f"agents can have at most {MAX_OF_AGENTS} open plans"
             raise NexusError("limit", "no more plans", why, "Remove a plan, or ask the person")
         new = self._new_plan(call_id, request)
         self._refuse_often(ledger, new)
-        new = self._not_soon(ledger, new)
+        new = self._delay_first_time(ledger, new)
         return ToolResult(_line(add_plan(ledger, new, self._settings), ledger.runs.now()))
 
     @property
@@ -404,20 +404,20 @@ class PlanService(Plans):
             return
         time = first_time(ledger.runs.now(), cron=new.cron)
         second = CronTimes.of(time.cron, time.zone).next_after(time.next_at)
-        if second is not None and second - time.next_at < LEAST_SECONDS:
+        if second is not None and second - time.next_at < MIN_SECONDS:
             why = f"the interval would be {format_duration(second - time.next_at)}"
-            raise UsageError(f"cron {new.cron!r}", why, f"The shortest interval is {format_duration(LEAST_SECONDS)}")
+            raise UsageError(f"cron {new.cron!r}", why, f"The shortest interval is {format_duration(MIN_SECONDS)}")
 
-    def _not_soon(self, ledger: Ledger, new: NewPlan) -> NewPlan:
+    def _delay_first_time(self, ledger: Ledger, new: NewPlan) -> NewPlan:
         """Let a recurring plan that unattended work adds leave out the next minutes, and refuse a single time in them:
         otherwise plans could add plans for ever."""
         run, now = self._run(), ledger.runs.now()
         if run is None or run.type not in UNATTENDED:
             return new
-        if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
-            why = f"the time must be at least {format_duration(LEAST_SECONDS)} in the future"
+        if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + MIN_SECONDS:
+            why = f"the time must be at least {format_duration(MIN_SECONDS)} in the future"
             raise UsageError("schedule", why, "Do the work now, or schedule it later")
-        return replace(new, after=LEAST_SECONDS)
+        return replace(new, after=MIN_SECONDS)
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)

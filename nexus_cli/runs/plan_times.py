@@ -17,12 +17,12 @@ from cronsim import CronSim, CronSimError
 
 from nexus_cli.core.duration import A_DURATION, parse_duration
 from nexus_cli.core.errors import UsageError
-from nexus_cli.core.local_time import SUCH_AS, find_zone, is_real, local_zone, parse_time, to_moment
+from nexus_cli.core.local_time import ZONE_EXAMPLES, find_zone, is_real, local_zone, parse_time, to_moment
 
-MOST_YEARS = 10
+MAX_YEARS = 10
 """Years within which a plan must have a time."""
-MOST_DAYS = MOST_YEARS * 366
-MOST_COUNTED = 1_000
+MAX_DAYS = MAX_YEARS * 366
+MAX_COUNTED = 1_000
 """Most missed times that are counted."""
 LONGEST = 200
 """Most characters of a cron expression."""
@@ -72,21 +72,21 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
         schedule = CronTimes.of(cron, name)
         next_time = schedule.next_after(now)
         if next_time is None:
-            why = f"no matching time within {MOST_YEARS} years"
+            why = f"no matching time within {MAX_YEARS} years"
             raise UsageError(f"--cron {cron!r}", why, f"Fields: {FIELDS}")
         return PlanTime(next_time, schedule.expression, name)
     try:
         return PlanTime(_near(parse_time(at, now, zone), now, at))
     except (ValueError, OverflowError):
-        raise UsageError(f"--at {at[:80]!r}", "not a valid time", SUCH_AS) from None
+        raise UsageError(f"--at {at[:80]!r}", "not a valid time", ZONE_EXAMPLES) from None
 
 
 def _near(moment: float, now: float, text: str) -> float:
     """Return `moment`; raise `NexusError` if it is past or too far ahead."""
     if moment <= now:
         raise UsageError(f"--at {text[:80]!r}", "the time is in the past", "Give a future time")
-    if moment > now + MOST_DAYS * 86400:
-        why = f"more than {MOST_YEARS} years in the future"
+    if moment > now + MAX_DAYS * 86400:
+        why = f"more than {MAX_YEARS} years in the future"
         raise UsageError(f"the time {text[:80]!r}", why, "Give an earlier time")
     return moment
 
@@ -117,15 +117,15 @@ class CronTimes:
         return CronSim(self.expression, datetime(2000, 1, 1))
 
     def next_after(self, moment: float) -> float | None:
-        """Return the first time after a moment; None if there is none within `MOST_YEARS`."""
-        return next(self._times_after(moment, MOST_DAYS), None)
+        """Return the first time after a moment; None if there is none within `MAX_YEARS`."""
+        return next(self._times_after(moment, MAX_DAYS), None)
 
     def count(self, first: float, last: float) -> tuple[int, float]:
-        """Count the times from `first` to `last`, both included, up to `MOST_COUNTED` + 1; also return the latest."""
+        """Count the times from `first` to `last`, both included, up to `MAX_COUNTED` + 1; also return the latest."""
         begin, end = (datetime.fromtimestamp(moment, self.zone).date() for moment in (first - 1, last))
         times = takewhile(lambda moment: moment <= last, self._times_after(first - 1, (end - begin).days + 2))
-        counted = sum(1 for _ in islice(times, MOST_COUNTED + 1))
-        days = (self._times_on(end - number * _DAY) for number in range(MOST_DAYS))
+        counted = sum(1 for _ in islice(times, MAX_COUNTED + 1))
+        days = (self._times_on(end - number * _DAY) for number in range(MAX_DAYS))
         latest = next((moment for day in days for moment in reversed(day) if moment <= last), first)
         return counted, max(first, latest)
 

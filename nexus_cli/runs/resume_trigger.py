@@ -19,7 +19,7 @@ from nexus_cli.tools.wait_conditions import describe_event
 
 WARM_SECONDS = 240.0
 """Longest wait after which the provider is taken to have the conversation in its cache still."""
-MOST_REASONS = 3
+MAX_REASONS = 3
 """Most reasons why events did not match that are told."""
 
 
@@ -83,7 +83,7 @@ def _describe_missed(run: Run, signals: Sequence[Signal]) -> str:
     missed = [signal.value for signal in signals if signal.kind == MISSED and signal.value["wait"] == run.resumes]
     if not missed or run.waits is None:
         return ""
-    reasons = ", ".join(list(dict.fromkeys(miss["why"] for miss in missed))[-MOST_REASONS:])
+    reasons = ", ".join(list(dict.fromkeys(miss["why"] for miss in missed))[-MAX_REASONS:])
     count = plural(len(missed), "event")
     return f"; {count} of {run.waits.value['service']} arrived, none matched: {reasons}"
 

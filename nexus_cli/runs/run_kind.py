@@ -28,8 +28,8 @@ class RunProducer(Protocol):
         """
 
 
-async def begin_plainly(session: Session, run: Run) -> Trigger:
-    """Return the instruction of the run as its trigger."""
+async def use_plain_instruction(session: Session, run: Run) -> Trigger:
+    """Return a trigger with the plain instruction of the run."""
     text = str(run.trigger.get("instruction") or run.trigger.get("message") or run.title)
     return Trigger(text, source=run.type, actor="nexus", facts=run.trigger)
 
@@ -42,7 +42,7 @@ async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
 class RunHooks:
     """The hooks at the beginning and the end of runs with one type of trigger."""
 
-    begin: Callable[[Session, Run], Awaitable[Trigger]] = begin_plainly
+    begin: Callable[[Session, Run], Awaitable[Trigger]] = use_plain_instruction
     """Records the entries before the trigger of the first turn (such as SPACE HISTORY) and returns that trigger. After
     a kill it is called again: it must find the entries that it recorded and continue after them."""
     end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing

@@ -29,7 +29,7 @@ from nexus_cli.runs.drive import LEASE, RunDriver
 from nexus_cli.runs.run_kind import RunHooks, RunProducer
 from nexus_cli.runs.service_triggers import begin_service
 from nexus_cli.runs.unattended import look_back
-from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
+from nexus_cli.runs.watch_waits import WaitWatch, is_on_other_machine
 from nexus_cli.spaces.space_history import begin_space_run, end_space_run
 
 HOOKS: Mapping[str, RunHooks] = {
@@ -48,10 +48,10 @@ LONGEST_SLEEP = 15.0
 """Most seconds between two passes: the end of a lease is not a change."""
 PAUSE = 0.02
 """Seconds after a change before the pass, so that simultaneous changes are handled together."""
-AGAIN_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 """Seconds before another attempt at a run that could not be claimed: a person has its session open, or its agent works
 on another one."""
-HELD_SECONDS = 60.0
+HELD_BACK_SECONDS = 60.0
 """Seconds before another look at a run that was held back, unless another run ends first."""
 FAILED_SECONDS = 30.0
 """Seconds before another attempt at a run whose state could not be recorded, for example because the disk is full."""
@@ -187,23 +187,23 @@ class Runner:
                 if len(self._tasks) >= self._at_once:
                     break
                 if run.is_paused:
-                    self._put_off(run, AGAIN_SECONDS)
-                elif is_elsewhere(self._ledger, run):
-                    self._put_off(run, HELD_SECONDS)
+                    self._postpone(run, RETRY_SECONDS)
+                elif is_on_other_machine(self._ledger, run):
+                    self._postpone(run, HELD_BACK_SECONDS)
                 elif self._holds_back(self._ledger, run):
                     self._held_back.add(run.key)
-                    self._put_off(run, HELD_SECONDS)
+                    self._postpone(run, HELD_BACK_SECONDS)
                 elif self._ledger.runs.is_folder_busy(run):
                     self._held_back.add(run.key)
-                    self._put_off(run, AGAIN_SECONDS)
+                    self._postpone(run, RETRY_SECONDS)
                 elif self._take(run):
                     claimed.append(run.key)
                 else:
-                    self._put_off(run, AGAIN_SECONDS)
+                    self._postpone(run, RETRY_SECONDS)
         return claimed
 
-    def _put_off(self, run: Run, seconds: float) -> None:
-        """Look at a run again after some time."""
+    def _postpone(self, run: Run, seconds: float) -> None:
+        """Postpone the next look at a run."""
         self._later[run.key] = time.monotonic() + seconds
 
     def _candidates(self, filters: JsonObject) -> list[Run]:
@@ -220,7 +220,7 @@ class Runner:
 
     def _take(self, run: Run) -> bool:
         """Claim a run and start driving it; False if it cannot be claimed."""
-        connection = self._ledger.connect_again()
+        connection = self._ledger.reconnect()
         try:
             claimed = _claim(connection, run)
         except BaseException:
@@ -252,7 +252,7 @@ class Runner:
             if self._changed is not None:
                 self._changed(driver.ledger.runs.get(driver.run.key))
         except NexusError as error:  # nothing more can be recorded about it here
-            self._put_off(driver.run, FAILED_SECONDS)
+            self._postpone(driver.run, FAILED_SECONDS)
             self._show(driver.run, Notice(error.sentences.removesuffix(".")))
         finally:
             driver.ledger.unlock(driver.run.id)
@@ -287,7 +287,7 @@ def _claim(connection: Ledger, run: Run) -> Run | None:
         if not is_alone:
             connection.take_over(claimed.session)
         elif not connection.lock(claimed.session):  # it had no session at the first look
-            connection.runs.put_back(claimed, utc_now())
+            connection.runs.release_claim(claimed, utc_now())
             return None
     return claimed
 

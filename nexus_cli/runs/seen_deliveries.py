@@ -12,7 +12,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import append_lines, named_write_errors, replace_private_file
 
-MOST_SEEN = 10_000
+MAX_SEEN = 10_000
 """Least signatures of a service that are remembered, and half of the most."""
 LOCK_SECONDS = 5.0
 
@@ -33,8 +33,8 @@ def is_replayed(service: str, signature: str, headers: tuple[str, str]) -> bool:
         if (position := recorded.find(head)) >= 0:
             return not recorded.startswith(digest, position + len(head))
         line = head + digest + b"\n"
-        if recorded.count(b"\n") < 2 * MOST_SEEN:
+        if recorded.count(b"\n") < 2 * MAX_SEEN:
             append_lines(path, line)
         else:
-            replace_private_file(path, b"".join([*recorded.splitlines(keepends=True), line][-MOST_SEEN:]))
+            replace_private_file(path, b"".join([*recorded.splitlines(keepends=True), line][-MAX_SEEN:]))
     return False

@@ -41,19 +41,19 @@ RECIPE = "tick_event"
 """Recipe of a service's runs unless it names one (something happened and is dealt with)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_RULE = "the name must have 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit"
-MOST_QUEUED = 100
+MAX_QUEUED = 100
 """Most runs of one service that may wait in the queue."""
 OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter", KEY)
 """Keys of a service that are no options of its runs."""
-MOST_MISSED = 100
+MAX_MISSED = 100
 """Most events that are recorded for a run which does not wait for them."""
-MOST_LEVELS = 50
+MAX_LEVELS = 50
 """Most levels of a payload: it is parsed again wherever runs are listed, and indented for the model."""
 LONGEST_KEY = 200
 """Most characters of an idempotency key, and of the key of a cause."""
 QUIET_SECONDS = 5.0
 """`DEBOUNCE` of a service that sets none."""
-MOST_TOLD = 50
+MAX_TOLD = 50
 """Most events that one message names."""
 _END = re.compile(r"<\s*/\s*payload", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}")
@@ -95,7 +95,7 @@ class Service:
 
 
 class TooManyRuns(Exception):
-    """The service has `MOST_QUEUED` queued runs."""
+    """The service has `MAX_QUEUED` queued runs."""
 
 
 def load_services(tables: Mapping[str, JsonObject], folder: Path) -> tuple[dict[str, Service], list[str]]:
@@ -160,12 +160,12 @@ def parse_payload(body: bytes, media_type: str) -> Any:
     if not is_json and text.lstrip()[:1] not in ("{", "["):
         return text
     try:
-        value = parse_nested(_DECODER.decode, text, MOST_LEVELS)
+        value = parse_nested(_DECODER.decode, text, MAX_LEVELS)
         # An escape may be half of a surrogate pair.
         return json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
     except ValueError:
         if is_json:
-            raise ValueError(f"the body is not valid JSON, or has more than {MOST_LEVELS} levels") from None
+            raise ValueError(f"the body is not valid JSON, or has more than {MAX_LEVELS} levels") from None
         return text
 
 
@@ -240,7 +240,7 @@ def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> Non
         before = [signal.value for signal in ledger.runs.signals(run.key, is_taken=True) if signal.kind == MISSED]
         why = explain_unmet(unmet, event.payload, event.event)
         value = {"wait": run.resumes, "delivery": event.key, "why": why}
-        if unmet and len(before) < MOST_MISSED and not (event.key and value in before):
+        if unmet and len(before) < MAX_MISSED and not (event.key and value in before):
             ledger.runs.signal(run.key, MISSED, value, utc_now(), is_taken=True)
 
 
@@ -274,7 +274,7 @@ def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, re
     joins = runs.find_open(service.name, key[:LONGEST_KEY]) if key else None
     if joins and f"run-{joins[0]}" in resumed:
         return {}
-    if not joins and len(runs.list_runs([QUEUED], MOST_QUEUED, type="service", title=service.name)) >= MOST_QUEUED:
+    if not joins and len(runs.list_runs([QUEUED], MAX_QUEUED, type="service", title=service.name)) >= MAX_QUEUED:
         raise TooManyRuns
     value = {"service": service.name, "delivery": event.key, "event": kind, "line": name_event(kind, payload)}
     try:
@@ -288,8 +288,8 @@ def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, re
 
 def name_joined(events: Sequence[Signal], service: str) -> str:
     """Return the message that tells a run of further events with its key, a line for each, as data."""
-    lines = [f"{event.at} {event.value['line']}" for event in events[:MOST_TOLD]]
-    lines += [f"and {len(events) - MOST_TOLD} more"] if events[MOST_TOLD:] else []
+    lines = [f"{event.at} {event.value['line']}" for event in events[:MAX_TOLD]]
+    lines += [f"and {len(events) - MAX_TOLD} more"] if events[MAX_TOLD:] else []
     came = f"{plural(len(events), 'further event')} of {service} arrived about the subject of this run"
     alone_note = f"no other run handles {'them' if events[1:] else 'it'}"
     block = payload_block("\n".join(lines))

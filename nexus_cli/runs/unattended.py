@@ -24,7 +24,7 @@ UNSPENT = "left"
 """Option of a claimed run: the dollars that are left for it, whatever it has cost so far."""
 NEWEST = 50
 """Most facts that are checked."""
-LEAST_SHARE = 0.25
+MIN_SHARE = 0.25
 """Share of a day's dollars. A run begins only if this much, or all that it may cost, is left: else it would fail
 midway."""
 NEEDS = "needs"
@@ -48,7 +48,7 @@ class UnattendedRules:
             return ""
         for unspent, reserved, cap, whose in self._list_day_caps(ledger, run):
             cap_of_run = self._cap(run.options)
-            least = max(min(cap_of_run, cap * LEAST_SHARE), min(cap_of_run, cap, float(run.options.get(NEEDS) or 0.0)))
+            least = max(min(cap_of_run, cap * MIN_SHARE), min(cap_of_run, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
                 spent = f"{max(0.0, cap - unspent):.4g} of {cap:g} USD for {whose} have been spent today"
                 return f"{spent}; the rest is not enough for {run.id}; queued runs continue tomorrow"

@@ -25,7 +25,7 @@ AT_ONCE = 32
 
 
 @dataclass
-class _Pace:
+class _PollSchedule:
     """The next check of a condition by the monotonic clock, and the interval after it."""
 
     next: float
@@ -36,7 +36,7 @@ class _Pace:
 class WaitWatch:
     """The checks of one process for the waits of one ledger."""
 
-    _paces: dict[tuple[int, str], _Pace] = field(default_factory=dict)
+    _paces: dict[tuple[int, str], _PollSchedule] = field(default_factory=dict)
     """By run and condition."""
     open: dict[tuple[int, str], asyncio.Task[None]] = field(default_factory=dict)
     """Unfinished checks, by the keys of `_paces`."""
@@ -72,12 +72,12 @@ class WaitWatch:
         if wait is None:
             return
         is_over = wait.until is not None and wait.until <= present
-        if key not in self.open and not is_elsewhere(ledger, run) and self._is_due(run, wait):
-            self.open[key] = asyncio.create_task(self._look_long(ledger, run, wait, is_over))
+        if key not in self.open and not is_on_other_machine(ledger, run) and self._is_due(run, wait):
+            self.open[key] = asyncio.create_task(self._check_in_thread(ledger, run, wait, is_over))
         elif is_over:
             self._end_wait(ledger, run, wait)
 
-    async def _look_long(self, ledger: Ledger, run: Run, wait: Wait, is_over: bool) -> None:
+    async def _check_in_thread(self, ledger: Ledger, run: Run, wait: Wait, is_over: bool) -> None:
         came = await asyncio.get_running_loop().run_in_executor(self._threads, look, wait.kind, wait.value)
         if came is not None:
             ledger.runs.signal_wait(run, wait.kind, came, utc_now())
@@ -95,14 +95,14 @@ class WaitWatch:
         if wait.kind not in POLLED:
             return False
         first, most = POLLED[wait.kind]
-        pace = self._paces.setdefault(_key(run), _Pace(time.monotonic(), first))
+        pace = self._paces.setdefault(_key(run), _PollSchedule(time.monotonic(), first))
         if time.monotonic() < pace.next:
             return False
         pace.next, pace.seconds = time.monotonic() + pace.seconds, min(most, pace.seconds * GROWTH)
         return True
 
 
-def is_elsewhere(ledger: Ledger, run: Run) -> bool:
+def is_on_other_machine(ledger: Ledger, run: Run) -> bool:
     """True if a run is another role's, or its folder or condition is at another machine that shares the ledger."""
     if not ledger.db.is_shared:
         return False

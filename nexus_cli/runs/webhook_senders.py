@@ -19,9 +19,9 @@ from nexus_cli.core.wire import as_table
 BEARER = "Authorization"
 SIGNING = ("github", "slack")
 """Senders that sign the body, which shows no token."""
-MOST_AGE = 300.0
+MAX_AGE = 300.0
 """Seconds that a timestamp of Slack may differ from our clock."""
-MOST_FIELDS = 1000
+MAX_FIELDS = 1000
 """Most fields of a form."""
 FORM = "application/x-www-form-urlencoded"
 _TOKEN_HEADERS = {"gitlab": "X-Gitlab-Token"}
@@ -60,8 +60,8 @@ def refuse_unsigned(
         proof, form, sent_at = headers.get("X-Slack-Signature", ""), "v0=", headers.get("X-Slack-Request-Timestamp", "")
         if not (sent_at.isascii() and sent_at.isdigit() and len(sent_at) < 16):
             return "the header X-Slack-Request-Timestamp is missing or wrong"
-        if abs(now - int(sent_at)) > MOST_AGE:
-            return f"the timestamp is off by more than {MOST_AGE:g} s: a late or replayed request, or a wrong clock"
+        if abs(now - int(sent_at)) > MAX_AGE:
+            return f"the timestamp is off by more than {MAX_AGE:g} s: a late or replayed request, or a wrong clock"
         signed = b"v0:" + sent_at.encode() + b":" + body
     else:
         name = token_header or _TOKEN_HEADERS.get(sender, BEARER)
@@ -83,11 +83,11 @@ def form_payload(body: bytes) -> bytes | dict[str, str]:
     """Return the JSON in the field `payload` of a form, as GitHub and Slack may send it, else the fields.
 
     A body that is JSON is returned as it is: curl and other programs send it as a form unless they are told otherwise.
-    Raises `ValueError` for more than `MOST_FIELDS`.
+    Raises `ValueError` for more than `MAX_FIELDS`.
     """
     if body.lstrip()[:1] in (b"{", b"["):
         return body
-    parsed = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    parsed = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS)
     fields = {name: values[-1] for name, values in parsed.items()}
     return fields["payload"].encode() if "payload" in fields else fields
 

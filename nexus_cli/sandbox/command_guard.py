@@ -21,20 +21,20 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import reason_of, write_failure_hint
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
+from nexus_cli.sandbox.guarded_places import MAX_FOLDERS
 from nexus_cli.sandbox.profile import SandboxProfile, find_worktree_folder
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, guarded_roots, take_snapshot
 from nexus_cli.sandbox.restore_protected import NotCompared, RestoredPath, restore_protected
 
 _PATIENCE = 60.0
 """Seconds to wait for the comparison of another command."""
-_MOST_KNOWN = 30
+_MAX_KNOWN = 30
 """Most projects whose last snapshot is kept on disk between commands."""
 _KNOWN_SUFFIX = ".known"
 _last: dict[str, tuple[ProtectedSnapshot, tuple[int, ...]]] = {}
 """By project: its last snapshot, and the identity of the file with it."""
-_told_of: set[tuple[str, str]] = set()
-"""Projects, each with a warning that was given."""
+_warned_projects: set[tuple[str, str]] = set()
+"""Projects, each with a warning that was shown."""
 
 
 class CommandGuard:
@@ -52,7 +52,7 @@ class CommandGuard:
         self.notices: list[str] = []
         roots = guarded_roots(profile.project, profile.git_folder)
         with _writes(self._folder), FileLock.wait_for(private_dir(self._folder) / "lock", _PATIENCE):
-            running, self.notices = _settle(self._folder, self._saved_folder, roots)
+            running, self.notices = _restore_after_kills(self._folder, self._saved_folder, roots)
             name = hashlib.sha256(roots[0].encode(errors="replace")).hexdigest()[:24]
             self._known_file = self._folder / (name + _KNOWN_SUFFIX)
             known_state, is_there = _read_known(roots[0], self._known_file)
@@ -93,8 +93,8 @@ class CommandGuard:
                 raise strays
             with FileLock.wait_for(self._folder / "lock", _PATIENCE):
                 running_guards.remove(self.accept)
-                restored_paths = restore_protected(self.snapshot, _since(self._path))
-                _keep_left(self._saved_folder, restored_paths)
+                restored_paths = restore_protected(self.snapshot, _command_start_ns(self._path))
+                _save_left_files(self._saved_folder, restored_paths)
                 os.rename(self._path, self._known_file)
                 _last[self.snapshot.project] = self.snapshot, read_version(self._known_file)
         except Exception as error:  # whatever failed, the record stays for the next command to compare
@@ -117,13 +117,13 @@ class CommandGuard:
         project, lines = self.snapshot.project, []
         if self.snapshot.has_more:
             lines.append(
-                f"nexus guards only {MOST_FOLDERS:,} folders of the project: in deeper or newer folders, commands can "
+                f"nexus guards only {MAX_FOLDERS:,} folders of the project: in deeper or newer folders, commands can "
                 "change files that other tools load"
             )
-        if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
+        if links := [path.removeprefix(f"{project}/") for path in self.snapshot.find_outward_links()]:
             lines.append(f"these links point to unprotected files outside the project: {', '.join(links[:3])}")
-        new = [line for line in lines if (project, line) not in _told_of]
-        _told_of.update((project, line) for line in new)
+        new = [line for line in lines if (project, line) not in _warned_projects]
+        _warned_projects.update((project, line) for line in new)
         return new
 
 
@@ -132,7 +132,9 @@ def settle_project(project: Path, folders: Places) -> list[str]:
     folder = records_folder(folders.data)
     real = real_path(project)
     with FileLock.wait_for(folder / "lock", _PATIENCE):
-        return _settle(folder, folders.data / "put_back", guarded_roots(real, find_worktree_folder(real)))[1]
+        return _restore_after_kills(folder, folders.data / "put_back", guarded_roots(real, find_worktree_folder(real)))[
+            1
+        ]
 
 
 @contextmanager
@@ -161,7 +163,9 @@ def _look(
         raise UncheckedError(f"the protected files of {profile.project} cannot be read: {error.strerror}") from error
 
 
-def _settle(folder: Path, kept_folder: Path, roots: Sequence[str]) -> tuple[list[ProtectedSnapshot], list[str]]:
+def _restore_after_kills(
+    folder: Path, kept_folder: Path, roots: Sequence[str]
+) -> tuple[list[ProtectedSnapshot], list[str]]:
     """Restore what dead commands changed, the oldest last; return the snapshots of running commands, and lines for the
     person."""
     running: list[ProtectedSnapshot] = []
@@ -175,10 +179,14 @@ def _settle(folder: Path, kept_folder: Path, roots: Sequence[str]) -> tuple[list
             running.append(snapshot)
             continue
         try:
-            restored_paths = restore_protected(snapshot.without_kept(), _since(path))
+            restored_paths = restore_protected(snapshot.without_write_denied(), _command_start_ns(path))
         except OSError as error:
             raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *notices])) from error
-        copies = f"; copies of the command's versions: {kept_folder}" if _keep_left(kept_folder, restored_paths) else ""
+        copies = (
+            f"; copies of the command's versions: {kept_folder}"
+            if _save_left_files(kept_folder, restored_paths)
+            else ""
+        )
         path.unlink()
         if restored_paths:
             notices.append(f"checked the protected files after an interrupted command{copies}")
@@ -202,19 +210,19 @@ def _read_known(project: str, path: Path) -> tuple[ProtectedSnapshot | None, boo
     return snapshot, bool(file) and file == read_version(path)
 
 
-def _since(path: Path) -> int:
+def _command_start_ns(path: Path) -> int:
     """Return the start of a record's command, in nanoseconds since the epoch."""
     return int(path.name.partition("-")[0])
 
 
 def _prune(folder: Path) -> None:
-    """Delete the oldest snapshots beyond `_MOST_KNOWN`."""
+    """Delete the oldest snapshots beyond `_MAX_KNOWN`."""
     paths = sorted(folder.glob(f"*{_KNOWN_SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
-    for path in paths[:-_MOST_KNOWN]:
+    for path in paths[:-_MAX_KNOWN]:
         path.unlink(missing_ok=True)
 
 
-def _keep_left(kept_folder: Path, restored: Iterable[RestoredPath]) -> bool:
+def _save_left_files(kept_folder: Path, restored: Iterable[RestoredPath]) -> bool:
     """Copy the files that commands had left in protected places to a private folder; True if there were some, and no
     write failed."""
     files = [(path, content) for restored_path in restored for path, content in restored_path.left_files.items()]

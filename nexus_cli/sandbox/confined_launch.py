@@ -12,7 +12,7 @@ import sys
 
 from nexus_cli.sandbox import syscalls
 
-_MOST_FILTER = 1 << 20
+_MAX_FILTER = 1 << 20
 
 
 class SandboxError(OSError):
@@ -36,7 +36,7 @@ def launch() -> None:
     """Restrict this process as `confinement.launch_arguments` says, and execute the rest of the command line."""
     handles = [int(part) for part in sys.argv[1].split(",")]
     try:
-        restrict_thread(handles[0], os.read(handles[1], _MOST_FILTER))
+        restrict_thread(handles[0], os.read(handles[1], _MAX_FILTER))
         for handle in handles:
             os.close(handle)
         os.execv(sys.argv[2], sys.argv[2:])

@@ -25,14 +25,14 @@ from nexus_cli.sandbox.bounds import bound_reader
 from nexus_cli.sandbox.bwrap import bwrap_arguments, open_command, open_memory_file
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
-from nexus_cli.sandbox.landlock import SIGNALS_SINCE, TRUNCATE_SINCE, RuleCache, keep_signals_inside
+from nexus_cli.sandbox.landlock import SIGNALS_SINCE, TRUNCATE_SINCE, RuleCache, restrict_signals
 from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
 from nexus_cli.sandbox.restricted_thread import (
     RestrictedThread,
     SignalScope,
     end_strays,
-    no_collection,
+    no_garbage_collection,
 )
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
@@ -158,7 +158,7 @@ class Confinement:
         problem = None
         for thread, outside in self._watched.pop(me):
             try:
-                with no_collection():
+                with no_garbage_collection():
                     end_strays(thread, outside)
             except OSError as error:
                 problem = error
@@ -196,13 +196,13 @@ class Confinement:
             return self._start_in_network(network, argv, options)
 
         if watched is None or self._abi < SIGNALS_SINCE:
-            with no_collection():
+            with no_garbage_collection():
                 thread = RestrictedThread(confine)
                 try:
                     return thread.call(start)
                 finally:
                     thread.end()
-        with no_collection():
+        with no_garbage_collection():
             with self._scope_lock:
                 self._scope = self._scope or SignalScope()
                 thread = self._scope.start_thread(confine)
@@ -224,7 +224,7 @@ class Confinement:
     def _confine_signals(self) -> None:
         """Keep the signals of this thread and its children among themselves, as far as the kernel can."""
         if self._abi >= SIGNALS_SINCE:
-            keep_signals_inside()
+            restrict_signals()
 
     def _confine_thread(self) -> None:
         """Restrict this thread to the profile, irrevocably; raise `SandboxError` if a test shows no effect."""

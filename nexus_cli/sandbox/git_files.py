@@ -23,11 +23,11 @@ _LINK, _FOLDER = 0o160000, 0o040000
 _LENGTHS = {"sha1": 20, "sha256": 32}
 
 
-class NotPlain(Exception):
-    """Git may run a program of the repository's choosing, or read another repository; the text says why."""
+class UnsafeConfiguration(Exception):
+    """A configuration may make git run a program of the repository's choosing, or read another repository."""
 
 
-def is_plain(configuration: bytes, *, of_submodule: bool) -> bool:
+def is_safe_configuration(configuration: bytes, *, of_submodule: bool) -> bool:
     """Return True for a configuration that makes git run no program and read no other file."""
     keys = _KEYS | {"worktree"} if of_submodule else _KEYS
     return all(section in _SECTIONS and key in keys for section, key, _ in read_settings(configuration))

@@ -16,11 +16,11 @@ from pathlib import Path
 from nexus_cli.config.worktree_record import find_worktree, read_git_file, read_head
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, scan_folder
 from nexus_cli.core.surrogates import mask_unprintable
-from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, object_length, read_settings
+from nexus_cli.sandbox.git_files import UnsafeConfiguration, linked_repositories, object_length, read_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
 
-MOST_CONFIGURATION = 1 << 20
-MOST_INDEX = 256 << 20
+MAX_CONFIGURATION = 1 << 20
+MAX_INDEX = 256 << 20
 DEEPEST = 4
 """Repositories within repositories."""
 _SECTIONS = frozenset(
@@ -55,19 +55,19 @@ read-only commands, or are for the network, which such a command has not."""
 
 
 def check_repository(project: str) -> None:
-    """Raise `NotPlain` unless the repository at the real path `project` is plain, `OSError` if it cannot be read."""
+    """Raise `UnsafeConfiguration` unless the repository at the real path `project` is safe, `OSError` if unreadable."""
     if any(test(os.path.join(project, "HEAD")) for test in (os.path.islink, os.path.isfile)):
-        raise NotPlain(f"{os.path.basename(project)} may be a bare repository")
+        raise UnsafeConfiguration(f"{os.path.basename(project)} may be a bare repository")
     git = common = os.path.join(project, ".git")
     if os.path.islink(git):
-        raise NotPlain(".git is a link")
+        raise UnsafeConfiguration(".git is a link")
     if not os.path.isdir(git):
         folder = find_worktree_folder(Path(project))
         if folder is None:
-            raise NotPlain("the repository is outside the project, or does not list this worktree")
+            raise UnsafeConfiguration("the repository is outside the project, or does not list this worktree")
         git, common = str(folder), str(folder.parent.parent)
     if not read_head(Path(git)) or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
-        raise NotPlain(".git is not a repository; git may use another repository")
+        raise UnsafeConfiguration(".git is not a repository; git may use another repository")
     _check_git_folder(git, common, project, 0)
 
 
@@ -80,15 +80,15 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
         if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
-            raise NotPlain("the repository uses objects of another repository (objects/info/alternates)")
+            raise UnsafeConfiguration("the repository uses objects of another repository (objects/info/alternates)")
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
-        raise NotPlain("the repository is outside the project")
+        raise UnsafeConfiguration("the repository is outside the project")
     for linked in _linked_folders(git, common):
         nested = os.path.join(work, linked)
         if not os.path.lexists(os.path.join(nested, ".git")):
             continue
         if depth == DEEPEST or os.path.realpath(nested) != nested:
-            raise NotPlain(f"nexus does not check the repository in {os.path.basename(nested)}")
+            raise UnsafeConfiguration(f"nexus does not check the repository in {os.path.basename(nested)}")
         _check_nested(nested, common, depth + 1)
 
 
@@ -104,11 +104,11 @@ def _is_of_worktree(git: str) -> bool:
 def _check_nested(nested: str, common: str, depth: int) -> None:
     git = os.path.join(nested, ".git")
     if os.path.islink(git):
-        raise NotPlain(f".git in {os.path.basename(nested)} is a link")
+        raise UnsafeConfiguration(f".git in {os.path.basename(nested)} is a link")
     if not os.path.isdir(git):
         git = str(read_git_file(Path(nested)))
         if not git.startswith(os.path.join(common, "modules", "")):
-            raise NotPlain(f"the repository of {os.path.basename(nested)} is outside the project")
+            raise UnsafeConfiguration(f"the repository of {os.path.basename(nested)} is outside the project")
     _check_git_folder(git, git, nested, depth)
 
 
@@ -120,11 +120,11 @@ def _check_links(folder: str) -> None:
     ):
         for entry in entries:
             if entry.is_symlink() and entry.name != "hooks":
-                raise NotPlain(f"{entry.name} in the repository is a link")
+                raise UnsafeConfiguration(f"{entry.name} in the repository is a link")
 
 
 def _check_configuration(data: bytes, git: str, work: str) -> None:
-    """Raise `NotPlain` if the configuration has a key off the list."""
+    """Raise `UnsafeConfiguration` if the configuration has a key off the list."""
     for section, key, value in read_settings(data):
         is_allowed = section in _SECTIONS or f"{section}.{key}" in _KEYS
         if f"{section}.{key}" == "core.worktree":  # a submodule's
@@ -135,7 +135,7 @@ def _check_configuration(data: bytes, git: str, work: str) -> None:
             )
         if not is_allowed:
             problem = f"sets {mask_unprintable(f'{section}.{key}'[:60])}" if key else "has a line that git refuses"
-            raise NotPlain(f"the repository's configuration {problem}")
+            raise UnsafeConfiguration(f"the repository's configuration {problem}")
 
 
 def _linked_folders(git: str, common: str) -> Iterator[str]:
@@ -147,13 +147,13 @@ def _linked_folders(git: str, common: str) -> Iterator[str]:
             length = object_length(_read_small(os.path.join(common, "config")))
         for name in ("index", *shared):
             with suppress(FileNotFoundError):
-                yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"), length)
+                yield from linked_repositories(_read(os.path.join(git, name), MAX_INDEX, "index"), length)
     except ValueError as error:
-        raise NotPlain("the index may link to other repositories") from error
+        raise UnsafeConfiguration("the index may link to other repositories") from error
 
 
 def _read_small(path: str) -> bytes:
-    return _read(path, MOST_CONFIGURATION, "configuration")
+    return _read(path, MAX_CONFIGURATION, "configuration")
 
 
 def _read(path: str, most: int, part: str) -> bytes:
@@ -162,5 +162,5 @@ def _read(path: str, most: int, part: str) -> bytes:
     except OSError as error:
         if error.errno in (errno.EFBIG, errno.ELOOP, errno.ENOTDIR):
             why = "is too large to read" if error.errno == errno.EFBIG else "is a link"
-            raise NotPlain(f"the repository's {part} {why}") from error
+            raise UnsafeConfiguration(f"the repository's {part} {why}") from error
         raise

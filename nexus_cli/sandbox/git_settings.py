@@ -17,7 +17,7 @@ from nexus_cli.config.protected_places import holds_password
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.core.version_memo import read_version
 
-MOST_NAMED = 200
+MAX_NAMED = 200
 """Most files that are looked for in settings."""
 _INCLUDES = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
 _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.ignorerevsfile", "mailmap.file"})
@@ -75,7 +75,7 @@ def _list_settings(environ: Environ) -> tuple[set[Path], GitSettings]:
         elif name in _NAMES_FILE and (path := _expand(value, home, origin.parent)):
             listed[Path(path)] = None
     files = [path for path in origins if os.path.isfile(path)]
-    is_hidden = is_hidden or len(origins) >= MOST_NAMED or any(map(holds_password, files))
+    is_hidden = is_hidden or len(origins) >= MAX_NAMED or any(map(holds_password, files))
     files = [*(() if is_hidden else files), *(further if is_hidden else listed)]
     visible = tuple(dict.fromkeys(path for path in files if os.path.isfile(path) and not holds_password(path)))
     return {*origins, *listed}, GitSettings(visible, is_hidden, tuple(safe))
@@ -87,7 +87,7 @@ def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tup
     for name, value in read_file_settings(file):
         yield file, name, value, True
         named = _expand(value, home, file.parent) if _INCLUDES.fullmatch(name) else ""
-        if named and (path := Path(named)) not in origins and len(origins) < MOST_NAMED:
+        if named and (path := Path(named)) not in origins and len(origins) < MAX_NAMED:
             origins[path] = None
             for origin, inner, inner_value, is_certain in _read_rows(path, home, origins):
                 yield origin, inner, inner_value, is_certain and name == "include.path"
@@ -96,15 +96,15 @@ def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tup
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
     """Yield each existing path that is a value in these files of git's settings, or in one that is named there. A
     relative name counts from the file's own folder, and from each of `folders`. Of the values with a `~USER` the first
-    `MOST_NAMED` are looked for: each is a search of the user database."""
-    queue, remaining_users = list(settings), MOST_NAMED
+    `MAX_NAMED` are looked for: each is a search of the user database."""
+    queue, remaining_users = list(settings), MAX_NAMED
     for file in queue:  # it grows
         values = dict.fromkeys(value for _, value in read_file_settings(file))
         with_user = [*islice(filter(_has_user, values), remaining_users)]
         remaining_users -= len(with_user)
         few = [*filterfalse(_has_user, values), *with_user]
         for name in (_expand(value, home, folder) for value in few for folder in (file.parent, *folders)):
-            if len(queue) >= MOST_NAMED:
+            if len(queue) >= MAX_NAMED:
                 return
             if name and os.path.exists(name) and (path := Path(name)) not in queue:
                 queue.append(path)

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from nexus_cli.config.git_configuration import read_configuration
 from nexus_cli.config.programs import ProgramRefused
-from nexus_cli.config.worktree_record import MOST_OF_LINK, find_worktree, read_git_file
+from nexus_cli.config.worktree_record import MAX_OF_LINK, find_worktree, read_git_file
 from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.sandbox.backend import Backend
-from nexus_cli.sandbox.git_files import NotPlain
+from nexus_cli.sandbox.git_files import UnsafeConfiguration
 from nexus_cli.sandbox.git_repository import check_repository
 from nexus_cli.sandbox.git_settings import find_named, read_git_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
@@ -28,9 +28,9 @@ from nexus_cli.sandbox.walls import Walls, own_backend
 
 _SYSTEM = "/etc/gitconfig /etc/gitattributes /etc/passwd /etc/group /etc/nsswitch.conf /usr/local/etc/gitconfig".split()
 """What git reads of the system, beside what every program does."""
-_OF_GIT = ("libexec/git-core", "share/git-core", "lib", "etc/gitconfig")
+_GIT_COMPANIONS = ("libexec/git-core", "share/git-core", "lib", "etc/gitconfig")
 """What belongs to a git program, beside its folder `bin`."""
-_MOST_SEARCHED = 20_000
+_MAX_SEARCHED = 20_000
 """Most folders that are searched for a pipe."""
 _OF_GIT_NAMES = re.compile(r"/\.git|\.git/")
 """What is in a git folder, `.git` or `NAME.git`, or named like `.gitignore`."""
@@ -47,7 +47,7 @@ def find_walls(git: Path, project: Path, reads: Paths, writes: Paths) -> Walls:
         _refuse_unless_plain(project)
     settings_files = read_git_settings(os.environ).visible
     program = real_path(git)
-    of_git = (git, program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
+    of_git = (git, program, program.parent, *(program.parent.parent / name for name in _GIT_COMPANIONS))
     system = (*_SYSTEM, *map(str, (*settings_files, *of_git)))
     return Walls(map(str, (project, *list_git_folders(project), *reads)), map(str, writes), system=system)
 
@@ -59,7 +59,7 @@ def find_pipe(project: Path) -> str:
     paths = [
         f"{folder}/{name}"
         for place in (project, *list_git_folders(project))
-        for folder, _, names in islice(os.walk(place), _MOST_SEARCHED)
+        for folder, _, names in islice(os.walk(place), _MAX_SEARCHED)
         for name in names
         if place != project or _OF_GIT_NAMES.search(f"{folder}/{name}".removeprefix(str(project.parent)))
     ]
@@ -77,8 +77,8 @@ def _refuse_unless_plain(project: Path) -> None:
     try:
         if os.path.lexists(project / ".git"):
             check_repository(str(project))
-    except (NotPlain, OSError) as error:
-        why = str(error) if isinstance(error, NotPlain) else "the repository cannot be read"
+    except (UnsafeConfiguration, OSError) as error:
+        why = str(error) if isinstance(error, UnsafeConfiguration) else "the repository cannot be read"
         raise ProgramRefused(f"without a sandbox, nexus does not run git here: {why}") from error
 
 
@@ -101,7 +101,7 @@ def _submodule_folder(project: Path) -> Path | None:
     """Return the git folder of a submodule, in that of the repository above it; None if it does not name `project`."""
     folder = read_git_file(project) or project
     with suppress(OSError, ValueError):
-        work_tree = dict(read_configuration(read_beginning(folder / "config", MOST_OF_LINK))).get("core.worktree")
+        work_tree = dict(read_configuration(read_beginning(folder / "config", MAX_OF_LINK))).get("core.worktree")
         if work_tree and real_path(folder / work_tree) == project:
             return folder
     return None

@@ -1,6 +1,6 @@
 """Find the guarded places of a project: protected names at its top and in folders below it.
 
-Folders are searched breadth first, at most `MOST_FOLDERS` and `MOST_DEPTH` levels deep; links and folders that tools
+Folders are searched breadth first, at most `MAX_FOLDERS` and `MOST_DEPTH` levels deep; links and folders that tools
 install or build are skipped. A folder is listed again only after its status has changed.
 """
 
@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nexus_cli.config.protected_places import (
+    BUILD_FOLDERS,
     GIT_CONTROLS,
     GIT_FOLDER,
-    MADE_BY_TOOLS,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
     fold_name,
@@ -25,18 +25,18 @@ from nexus_cli.config.worktree_record import named_folder
 from nexus_cli.core.real_files import join_path
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import named_files
-from nexus_cli.sandbox.kept_paths import name_with_ways
+from nexus_cli.sandbox.write_denied_paths import list_with_parents
 from nexus_cli.tree.real_tree import RealTree
 
-MOST_FOLDERS, MOST_DEPTH = 1_000, 4
+MAX_FOLDERS, MOST_DEPTH = 1_000, 4
 """Most folders of a project that are searched, and levels below its top."""
 RACY = 2_000_000_000
 """Nanoseconds. A file changed less than this before it was read may change again within the same timestamp."""
 
-MOST_CONFIGURATION = 1 << 20
+MAX_CONFIGURATION = 1 << 20
 _BARE = ("HEAD", "objects", "refs")
 """Entries by which git takes a folder for a bare repository."""
-_MOST_LINKS = 8
+_MAX_LINKS = 8
 """Most links followed to a path that a configuration names."""
 _DATA = ("objects", "refs", "logs", "lfs")
 _CONTROL = re.compile(
@@ -79,7 +79,7 @@ def find_folders(
     waiting = [(project, 0)]
     for path, depth in waiting:  # it grows
         if path not in folders:
-            if has_more := len(folders) >= MOST_FOLDERS:
+            if has_more := len(folders) >= MAX_FOLDERS:
                 break
             if (looked := look_at(tree, path)) is not None:
                 folders[path] = looked
@@ -112,7 +112,7 @@ def look_at(tree: RealTree, path: str, known_listing: GuardedFolder | None = Non
         folded = name.lower() if name.isascii() else fold_name(name)
         if folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
             names.append(name)
-        elif is_folder and folded not in MADE_BY_TOOLS:
+        elif is_folder and folded not in BUILD_FOLDERS:
             folders.append(name)
     is_bare = set(_BARE) <= {name for name, _ in entries if name in _BARE}
     below = () if is_bare else tuple(folders)
@@ -128,13 +128,13 @@ def find_git(tree: RealTree, folder: str) -> str:
 
 def read_git_file(tree: RealTree, path: str) -> str:
     """Return the folder that a `.git` file names, "" if it names none."""
-    target = named_folder(tree.read(path, MOST_CONFIGURATION) or b"")
+    target = named_folder(tree.read(path, MAX_CONFIGURATION) or b"")
     return join_path(path, "..", target) if target else ""
 
 
 def find_common(tree: RealTree, git: str) -> str:
     """Return the folder with the configuration of a git folder: itself, or for a worktree that of its repository."""
-    shared = os.fsdecode(tree.read(f"{git}/commondir", MOST_CONFIGURATION) or b"").strip()
+    shared = os.fsdecode(tree.read(f"{git}/commondir", MAX_CONFIGURATION) or b"").strip()
     return join_path(git, shared) if shared else git
 
 
@@ -146,16 +146,16 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
     """
     places = dict.fromkeys((git, find_common(tree, git)))
     texts = (
-        tree.read(f"{place}/{name}", MOST_CONFIGURATION) for place in places for name in ("config", "config.worktree")
+        tree.read(f"{place}/{name}", MAX_CONFIGURATION) for place in places for name in ("config", "config.worktree")
     )
     for name in (os.path.expanduser(name) for text in texts for name in named_files(text or b"")):
         # An included path is relative to the configuration, a hooks path to the work tree.
         for base in (folder, git):
             path = join_path(base, name)
-            for _ in range(_MOST_LINKS):
+            for _ in range(_MAX_LINKS):
                 if not path.startswith(f"{folder}/") or path.startswith(f"{git}/"):
                     break
-                passages = [*name_with_ways(folder, [path])]
+                passages = [*list_with_parents(folder, [path])]
                 yield from passages
                 links = ((part, target) for part, _ in passages if (target := tree.read_link(part)) is not None)
                 link, target = next(links, ("", b""))

@@ -59,8 +59,8 @@ def landlock_abi() -> int:
         return 0
 
 
-def keep_signals_inside() -> None:
-    """Forbid this thread and its children to signal processes outside; needs ABI version 6.
+def restrict_signals() -> None:
+    """Restrict signals of this thread and its children to processes in its scope; needs ABI version 6.
 
     The rules also allow REFER everywhere: each Landlock layer that does not would forbid moving files between folders.
     """

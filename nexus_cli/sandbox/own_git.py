@@ -35,7 +35,7 @@ SECONDS = 600.0
 _SYSTEM_PROGRAMS = "/usr/bin/" if sys.platform == "linux" else "\0"
 _SYSTEM_SETTINGS = "/etc/gitconfig"
 """Where the system's settings are for a program of these. For others only git knows."""
-_MOST_SETTINGS = 1 << 16
+_MAX_SETTINGS = 1 << 16
 """Most bytes of a file of settings that is read here; a larger one is git's to read."""
 _SIDES = ("ours", "base", "new")
 _PATIENCE = 2.0
@@ -43,7 +43,7 @@ _PATIENCE = 2.0
 _BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g", "-c", "safe.directory=*")
 """Git maps packs in pieces, so that its address space can be bounded. Whose the repository is does not matter inside
 walls, which hold for any: root in a container works in the project of a user."""
-_PASSED = (
+_PASSED_VARIABLES = (
     "HOME USER LOGNAME PATH TZ XDG_CONFIG_HOME LD_LIBRARY_PATH DYLD_LIBRARY_PATH LOCALE_ARCHIVE NIX_LD "
     "NIX_LD_LIBRARY_PATH GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_NOSYSTEM"
 ).split()
@@ -60,7 +60,7 @@ _REASONS = (
 )
 """Phrases in git's errors, and what is told instead."""
 _COMPLAINED_PATH = re.compile(rb"(?:could not open directory '|Ignoring path )([^'\n]+)")
-_UNSEEN = (b"could not open directory", b"Ignoring path")
+_HIDDEN_FROM_GIT = (b"could not open directory", b"Ignoring path")
 """Git only warns about a folder that it cannot list and a name like `.Git`; we treat both as errors."""
 
 
@@ -97,7 +97,7 @@ class Git:
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Return the output of a run. Raises `GitError` if it fails, cannot be started or takes too long."""
         status, output, errors = self.try_run(*arguments, stdin=stdin)
-        if status or any(words in errors for words in _UNSEEN):
+        if status or any(words in errors for words in _HIDDEN_FROM_GIT):
             raise GitError(explain(_name(arguments), status, errors, self.cwd))
         return output
 
@@ -162,7 +162,7 @@ class Git:
 
         root = project_root(real_path(self.cwd))
         source = find_source(root)
-        passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
+        passed = tuple((name, os.environ[name]) for name in _PASSED_VARIABLES if name in os.environ)
         variables = read_git_settings(os.environ).variables
         env = {**_find_environment(self.cwd, working_folder(), source, passed), **variables, **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
@@ -200,7 +200,7 @@ class Git:
         settings_files = read_git_settings(os.environ).visible
         for file in (*settings_files, Path(system), root / ".git" / "config", root / ".git" / "config.worktree"):
             try:
-                data = read_regular(file, _MOST_SETTINGS).lower()
+                data = read_regular(file, _MAX_SETTINGS).lower()
             except FileNotFoundError:
                 continue
             except OSError:

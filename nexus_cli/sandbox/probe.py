@@ -78,7 +78,7 @@ def find_backend(
         candidate for candidate in _candidates(project, abi) if setting in ("auto", "required", candidate.backend)
     ]
     if not candidates:
-        return BackendProbe(Backend.NONE, _why_none(setting))
+        return BackendProbe(Backend.NONE, _explain_no_backend(setting))
     proven = _read_proven(own, setting) if keep else ""
     reasons: list[str] = []
     for candidate in candidates:
@@ -108,7 +108,7 @@ def _candidates(project: Path | None, abi: int) -> list[BackendProbe]:
     return probes
 
 
-def _why_none(setting: str) -> str:
+def _explain_no_backend(setting: str) -> str:
     if sys.platform == "darwin":
         return (
             f"{SANDBOX_EXEC} is missing"

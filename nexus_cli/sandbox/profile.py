@@ -23,7 +23,7 @@ from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, folders_above, home_folder, is_below, private_dir
 from nexus_cli.config.protected_places import credential_paths, fold_path, own_paths, shown_paths
-from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
+from nexus_cli.config.worktree_record import MAX_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.real_files import (
     LISTED,
     NEW,
@@ -95,11 +95,11 @@ class SandboxProfile:
     denied: Paths = ()
     """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
     them."""
-    kept_paths: Mapping[str, str] = field(default_factory=dict)
+    write_denied_paths: Mapping[str, str] = field(default_factory=dict)
     """Whole paths that the person's deny rules keep from being written, existing or not, each with its rule."""
-    kept_patterns: Mapping[str, str] = field(default_factory=dict)
+    write_denied_patterns: Mapping[str, str] = field(default_factory=dict)
     """Regular expressions of further such paths, folded."""
-    mounts_kept: bool = False
+    mounts_write_denied: bool = False
     """True if the backend keeps existing ones read-only; else they are compared after a command, and put back."""
     revealed: Paths = ()
     """Existing paths inside hidden folders that may be read. A link does not reveal a hidden target. A project that is
@@ -135,8 +135,10 @@ class SandboxProfile:
 
     def find_rule(self, path: str) -> str:
         """Return the deny rule that keeps a path from being written, "" if none does."""
-        exact_rule = next((rule for kept_path, rule in self.kept_paths.items() if is_below(path, kept_path)), "")
-        matches = (rule for pattern, rule in self.kept_patterns.items() if re.match(pattern, fold_path(path)))
+        exact_rule = next(
+            (rule for kept_path, rule in self.write_denied_paths.items() if is_below(path, kept_path)), ""
+        )
+        matches = (rule for pattern, rule in self.write_denied_patterns.items() if re.match(pattern, fold_path(path)))
         return exact_rule or next(matches, "")
 
     def for_hook(self, folders: Places) -> SandboxProfile:
@@ -351,7 +353,7 @@ def find_worktree_folder(project: Path) -> Path | None:
 
 
 def _read_text(path: Path) -> str:
-    return os.fsdecode(read_regular(path, MOST_OF_LINK)).strip()
+    return os.fsdecode(read_regular(path, MAX_OF_LINK)).strip()
 
 
 class TempFolder:

@@ -25,7 +25,7 @@ from nexus_cli.core.real_files import join_path
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import linked_repositories, object_length
 from nexus_cli.sandbox.guarded_places import (
-    MOST_CONFIGURATION,
+    MAX_CONFIGURATION,
     RACY,
     GuardedFolder,
     find_common,
@@ -35,17 +35,17 @@ from nexus_cli.sandbox.guarded_places import (
     named_by_git,
     protected_roots,
 )
-from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, name_with_ways, place_of
 from nexus_cli.sandbox.profile import SandboxProfile
+from nexus_cli.sandbox.write_denied_paths import MAX_HELD, Place, find_matches, list_with_parents, place_of
 from nexus_cli.tree.real_tree import RealTree
 
-MOST_FILES, MOST_BYTES = 2_000, 8 << 20
+MAX_FILES, MAX_BYTES = 2_000, 8 << 20
 """Most files and bytes stored of each protected folder, those near its top first. Files beyond it cannot be
 restored."""
-MOST_MOUNTS = 60
+MAX_MOUNTS = 60
 """Most mounts; their cost grows faster than their number (500 submodules would take seconds). Other places are
 restored."""
-MOST_INDEX = 64 << 20
+MAX_INDEX = 64 << 20
 CLAUDE = ".claude"
 """The folder in which hooks keep their logs beside settings that programs obey."""
 
@@ -88,7 +88,7 @@ class ProtectedSnapshot:
     nodes: dict[str, SavedNode] = field(default_factory=dict)
     """By path, sorted: a folder precedes its entries."""
     partial: dict[str, bool] = field(default_factory=dict)
-    """Protected folders with more files than `MOST_FILES`."""
+    """Protected folders with more files than `MAX_FILES`."""
     gits: dict[str, str] = field(default_factory=dict)
     """Git folders, by work tree; the git folder of a worktree's repository has itself as key."""
     named_places: tuple[tuple[str, bool], ...] = ()
@@ -104,22 +104,22 @@ class ProtectedSnapshot:
     mounted: dict[str, Place] = field(default_factory=dict)
     """What deny rules keep from being written and a mount holds: its content is not compared, since only a person can
     have changed it."""
-    kept_paths: tuple[str, ...] = ()
+    write_denied_paths: tuple[str, ...] = ()
     """Other such paths, existing or not, which are compared."""
-    kept_patterns: tuple[str, ...] = ()
+    write_denied_patterns: tuple[str, ...] = ()
     """What else must not be there afterwards; () if too much is there to say what is new."""
 
     def mount_points(self, *, for_hook: bool = False) -> list[Path]:
-        """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first. A
+        """Return the paths to mount read-only: existing and no links, at most `MAX_MOUNTS`, the shallowest first. A
         hook may write beside what is in `.claude`: all but a log is removed afterwards."""
         closed = {path for path, node in self.nodes.items() if not node.passage}
         closed -= {f"{self.project}/{CLAUDE}"} if for_hook else set()
         tops = [path for path in closed if os.path.dirname(path) not in closed]
         paths = (path for path in tops if self.nodes[path].kind != stat.S_IFLNK and os.path.lexists(path))
-        nearest = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_MOUNTS]
+        nearest = sorted(paths, key=lambda path: (path.count("/"), path))[:MAX_MOUNTS]
         return list(map(Path, (*nearest, *self.mounted)))
 
-    def links_out(self) -> list[str]:
+    def find_outward_links(self) -> list[str]:
         """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
         worktree = find_worktree(Path(self.project))
         inside = [self.project, *([str(worktree.repository)] if worktree else [])]
@@ -139,11 +139,11 @@ class ProtectedSnapshot:
         nodes: dict[str, SavedNode] = {}
         partial: dict[str, bool] = {}
         for root, passage in protected_roots(tree, folders, self.chain, bare, gits, self.named_places):
-            paths = [root] if passage else list(islice(filterfalse(_is_log, tree.walk(root)), MOST_FILES + 1))
-            if len(paths) > MOST_FILES:
+            paths = [root] if passage else list(islice(filterfalse(_is_log, tree.walk(root)), MAX_FILES + 1))
+            if len(paths) > MAX_FILES:
                 partial[root] = True
-            remaining_bytes = MOST_BYTES
-            for path in paths[:MOST_FILES]:
+            remaining_bytes = MAX_BYTES
+            for path in paths[:MAX_FILES]:
                 if (
                     path not in nodes
                     and (node := _save(tree, path, passage, known_nodes.get(path), remaining_bytes)) is not None
@@ -169,12 +169,14 @@ class ProtectedSnapshot:
         self.nodes = dict(sorted((self.nodes | new).items()))
         return True
 
-    def without_kept(self) -> ProtectedSnapshot:
+    def without_write_denied(self) -> ProtectedSnapshot:
         """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
         there since."""
-        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, *self.kept_paths)}
-        places = tuple(place for place in self.named_places if place[1] or place[0] not in self.kept_paths)
-        return replace(self, nodes=nodes, named_places=places, mounted={}, kept_paths=(), kept_patterns=())
+        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, *self.write_denied_paths)}
+        places = tuple(place for place in self.named_places if place[1] or place[0] not in self.write_denied_paths)
+        return replace(
+            self, nodes=nodes, named_places=places, mounted={}, write_denied_paths=(), write_denied_patterns=()
+        )
 
     def dumps(self) -> bytes:
         """Serialize as two lines of JSON: the roots, and the whole snapshot."""
@@ -243,7 +245,7 @@ def take_snapshot(
         gits = {git: git for git in roots[1:] if git not in snapshot.gits.values()}
         gits |= _find_repositories(tree, folders, snapshot, earlier)
         snapshot.folders |= folders
-        _find_kept(tree, profile, snapshot)
+        _add_write_denied(tree, profile, snapshot)
         nodes, partial = snapshot.look(tree, folders, gits.values(), earlier.nodes)
         snapshot.places |= find_places(tree, gits.values())
     snapshot.gits |= gits
@@ -258,16 +260,18 @@ def find_places(tree: RealTree, paths: Iterable[str]) -> dict[str, tuple[int, in
     return {path: (status.st_dev, status.st_ino) for path, status in statuses if status is not None}
 
 
-def _find_kept(tree: RealTree, profile: SandboxProfile, snapshot: ProtectedSnapshot) -> None:
+def _add_write_denied(tree: RealTree, profile: SandboxProfile, snapshot: ProtectedSnapshot) -> None:
     """Add what deny rules keep from being written."""
-    matches, is_whole = find_matches(tree, snapshot.project, tuple(profile.kept_patterns))
-    kept_paths = [path for path in (*profile.kept_paths, *matches) if path.startswith(f"{snapshot.project}/")]
-    statuses = ((path, tree.stat(path)) for path in (kept_paths if profile.mounts_kept else ()))
+    matches, is_whole = find_matches(tree, snapshot.project, tuple(profile.write_denied_patterns))
+    write_denied_paths = [
+        path for path in (*profile.write_denied_paths, *matches) if path.startswith(f"{snapshot.project}/")
+    ]
+    statuses = ((path, tree.stat(path)) for path in (write_denied_paths if profile.mounts_write_denied else ()))
     places = ((path, place_of(status)) for path, status in statuses if status and not stat.S_ISLNK(status.st_mode))
-    snapshot.mounted = dict(islice(places, MOST_HELD))
-    snapshot.kept_paths = tuple(path for path in kept_paths if path not in snapshot.mounted)
-    snapshot.kept_patterns = tuple(profile.kept_patterns) if is_whole else ()
-    snapshot.named_places += tuple(name_with_ways(snapshot.project, snapshot.kept_paths))
+    snapshot.mounted = dict(islice(places, MAX_HELD))
+    snapshot.write_denied_paths = tuple(path for path in write_denied_paths if path not in snapshot.mounted)
+    snapshot.write_denied_patterns = tuple(profile.write_denied_patterns) if is_whole else ()
+    snapshot.named_places += tuple(list_with_parents(snapshot.project, snapshot.write_denied_paths))
 
 
 def _inherit(snapshot: ProtectedSnapshot, source: ProtectedSnapshot) -> None:
@@ -311,10 +315,10 @@ def read_links(tree: RealTree, git: str, earlier: ProtectedSnapshot) -> tuple[tu
         return mark, earlier.links[git]
     place = f"{find_common(tree, git)}/config"
     known_node = earlier.nodes.get(place)  # a command may have changed it meanwhile
-    configuration = known_node.content if known_node is not None else tree.read(place, MOST_CONFIGURATION)
+    configuration = known_node.content if known_node is not None else tree.read(place, MAX_CONFIGURATION)
     try:
         length = object_length(configuration or b"")
-        read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"", length) for name in indexes]
+        read = [linked_repositories(tree.read(f"{git}/{name}", MAX_INDEX) or b"", length) for name in indexes]
     except ValueError:
         return mark, None
     return mark, tuple(sorted(path for path in set().union(*read) if {"", ".", ".."}.isdisjoint(path.split("/"))))

@@ -18,19 +18,19 @@ from itertools import islice
 
 from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import GIT_FOLDER
-from nexus_cli.sandbox.git_files import is_plain, runs_programs
+from nexus_cli.sandbox.git_files import is_safe_configuration, runs_programs
 from nexus_cli.sandbox.guarded_places import (
-    MOST_CONFIGURATION,
+    MAX_CONFIGURATION,
+    MAX_FOLDERS,
     MOST_DEPTH,
-    MOST_FOLDERS,
     GuardedFolder,
     look_again,
     look_at,
     read_git_file,
 )
-from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
 from nexus_cli.sandbox.profile import has_above
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, find_places, read_links
+from nexus_cli.sandbox.write_denied_paths import find_matches, list_with_parents, place_of
 from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git runs programs from its configuration and hooks"
@@ -39,7 +39,7 @@ REPOSITORY_GONE = (
     "no longer exists; nexus undo restores a deleted repository, but not a repository that was moved elsewhere"
 )
 UNREAD = "cannot be read: linked repositories were not checked"
-_MOST_SEARCHED = 100_000
+_MAX_SEARCHED = 100_000
 """Most files and folders that are searched for a git folder that was moved."""
 _TODO = "rebase-merge/git-rebase-todo"
 _TICK = 20_000_000
@@ -111,7 +111,7 @@ class _Comparison:
         for git in self._before.places:
             self._attempt(git, self._return_moved)
         for path in self._before.mounted:
-            self._attempt(path, self._return_held)
+            self._attempt(path, self._move_back)
         before = self._before = self._with_new_matches()
         folders = self._open_folders()
         new = (path for path, folder in folders.items() if folder.has_git and path not in self._gits)
@@ -123,23 +123,23 @@ class _Comparison:
         for root in partial.keys() - before.partial.keys():  # exceeds the limit only now
             below = (node for path, node in before.nodes.items() if path.startswith(f"{root}/"))
             if any(node.content is None and node.kind == stat.S_IFREG for node in below):
-                self._tell(root, "changed")  # a file in it is too large to be restored
+                self._report(root, "changed")  # a file in it is too large to be restored
             else:
-                self._attempt(root, self._take_away)
+                self._attempt(root, self._remove_and_report)
         for path in [path for path in self._now if path not in before.nodes]:
             if not path.startswith(tuple(f"{root}/" for root in before.partial)):
-                self._attempt(path, self._judge_new)
+                self._attempt(path, self._check_new_path)
         for path in before.nodes:
             self._attempt(path, self._restore)
         tree.forget()
-        self._tell_new_repositories(folders)
+        self._report_new_repositories(folders)
         for git in self._gits.values():
             status = tree.stat(f"{git}/{_TODO}")
             is_new = status is not None and status.st_ctime_ns > self._since - _TICK
-            if is_new and runs_programs(tree.read(f"{git}/{_TODO}", MOST_CONFIGURATION) or b""):
-                self._tell(f"{git}/{_TODO}", REBASE)
+            if is_new and runs_programs(tree.read(f"{git}/{_TODO}", MAX_CONFIGURATION) or b""):
+                self._report(f"{git}/{_TODO}", REBASE)
 
-    def _tell(self, path: str, outcome: str, left_files: Mapping[str, bytes] | None = None) -> None:
+    def _report(self, path: str, outcome: str, left_files: Mapping[str, bytes] | None = None) -> None:
         self.reported.append(RestoredPath(path, outcome, left_files or {}))
 
     def _attempt(self, path: str, act: Callable[[str], None]) -> None:
@@ -147,7 +147,7 @@ class _Comparison:
         try:
             act(path)
         except PermissionError:
-            self._tell(path, "changed")
+            self._report(path, "changed")
         except OSError as error:
             self.failed.append(error)
 
@@ -165,7 +165,7 @@ class _Comparison:
         if not is_git or is_absorbed:
             return
         if status is not None and not stat.S_ISDIR(status.st_mode):
-            self._take_away(git)
+            self._remove_and_report(git)
         work_tree, aside = git.rpartition("/")[0], f"{git}-{secrets.token_hex(4)}"
         was, now = self._before.folders.get(work_tree), tree.stat(work_tree)
         if was is not None and now is not None and was.stamp[1] == now.st_ino and not moved.startswith(f"{git}/"):
@@ -176,9 +176,9 @@ class _Comparison:
                 tree.move(git, moved)
                 self._gits[moved] = moved
             tree.move(aside, git)
-            self._tell(git, f"restored from {moved}{', where its replacement is now' * tree.is_folder(moved)}")
+            self._report(git, f"restored from {moved}{', where its replacement is now' * tree.is_folder(moved)}")
             return
-        self._tell(git, f"was moved to {moved}")
+        self._report(git, f"was moved to {moved}")
         nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, git))
         moved_nodes = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
         moved_snapshot = ProtectedSnapshot(
@@ -189,28 +189,28 @@ class _Comparison:
         self.reported += inner.reported
         self.failed += inner.failed
 
-    def _return_held(self, path: str) -> None:
+    def _move_back(self, path: str) -> None:
         """Move a path back that a deny rule keeps and that the command moved with the folders around it."""
         tree, place = self._tree, self._before.mounted[path]
         moved = self._find_moved(path, place[:2])
         status = tree.stat(moved)
         if status is None or place_of(status) != place:  # git or an editor of the person has replaced it
             return
-        self._take_away(path)
-        for folder, _ in name_with_ways(self._before.project, [path]):
+        self._remove_and_report(path)
+        for folder, _ in list_with_parents(self._before.project, [path]):
             if folder != path and tree.stat(folder) is None:
                 tree.put(folder, stat.S_IFDIR | 0o755, b"", (os.getuid(), os.getgid()))
         tree.move(moved, path)
-        self._tell(path, f"restored from {moved}")
+        self._report(path, f"restored from {moved}")
 
     def _with_new_matches(self) -> ProtectedSnapshot:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
         before = self._before
-        matches, _ = find_matches(self._tree, before.project, before.kept_patterns)
-        known_paths = {*before.mounted, *before.kept_paths}
+        matches, _ = find_matches(self._tree, before.project, before.write_denied_patterns)
+        known_paths = {*before.mounted, *before.write_denied_paths}
         new = [path for path in matches if not has_above(path, known_paths)]
         return (
-            replace(before, named_places=(*before.named_places, *name_with_ways(before.project, new)))
+            replace(before, named_places=(*before.named_places, *list_with_parents(before.project, new)))
             if new
             else before
         )
@@ -221,7 +221,7 @@ class _Comparison:
         status = self._tree.stat(path)
         if status is not None and status.st_ino == place[1]:
             return ""
-        paths = (path for root in self._before.roots for path in islice(self._tree.walk(root), _MOST_SEARCHED))
+        paths = (path for root in self._before.roots for path in islice(self._tree.walk(root), _MAX_SEARCHED))
         return next((path for path in paths if find_places(self._tree, [path]).get(path) == place), "")
 
     def _open_folders(self) -> dict[str, GuardedFolder]:
@@ -243,7 +243,7 @@ class _Comparison:
             if status is None:
                 continue
             if node.passage and stat.S_ISLNK(status.st_mode):
-                self._attempt(path, self._take_away)
+                self._attempt(path, self._remove_and_report)
             elif stat.S_ISDIR(status.st_mode) and status.st_mode != node.mode:
                 self._attempt(path, lambda path: tree.set_folder_mode(path, before.nodes[path].mode))
         return folders
@@ -253,12 +253,12 @@ class _Comparison:
         for folder, git in self._gits.items():
             mark, now = read_links(self._tree, git, self._before)
             if now is None and mark != self._before.indexes.get(git):
-                self._tell(f"{git}/index", UNREAD)
+                self._report(f"{git}/index", UNREAD)
             for path in (f"{folder}/{name}" for name in now or ()):
                 if path not in self._gits and self._tree.stat(f"{path}/{GIT_FOLDER}") is not None:
                     yield path
 
-    def _judge_new(self, path: str) -> None:
+    def _check_new_path(self, path: str) -> None:
         """Remove a new path in a protected place, unless git creates such a file and obeys nothing in it."""
         node, (folder, _, name) = self._now.get(path), path.rpartition("/")
         if node is None:
@@ -273,13 +273,13 @@ class _Comparison:
             stays = name == GIT_FOLDER and self._is_of_git(read_git_file(self._tree, path))
             stays = stays or (path.endswith("/info/exclude") and self._is_plain(path))
         if not stays:
-            self._take_away(path)
+            self._remove_and_report(path)
 
     def _is_plain(self, path: str) -> bool:
         """Return True for a configuration that runs nothing, and for a list of ignored files that has only comments."""
-        content = self._tree.read(path, MOST_CONFIGURATION) if path.endswith(("/config", "/info/exclude")) else None
+        content = self._tree.read(path, MAX_CONFIGURATION) if path.endswith(("/config", "/info/exclude")) else None
         if content is None or path.endswith("/config"):
-            return content is not None and is_plain(content, of_submodule="/modules/" in path)
+            return content is not None and is_safe_configuration(content, of_submodule="/modules/" in path)
         return all(line[:1] in (b"", b"#") for line in content.splitlines())
 
     def _is_of_git(self, path: str) -> bool:
@@ -294,18 +294,18 @@ class _Comparison:
         """Return True for an entry that `git worktree add` made: it has no configuration of its own."""
         if entry.rpartition("/worktrees/")[0] not in self._gits.values():
             return False
-        place = self._tree.read(f"{entry}/gitdir", MOST_CONFIGURATION) or b""
-        is_part = self._tree.read(f"{entry}/commondir", MOST_CONFIGURATION) == b"../..\n"
+        place = self._tree.read(f"{entry}/gitdir", MAX_CONFIGURATION) or b""
+        is_part = self._tree.read(f"{entry}/commondir", MAX_CONFIGURATION) == b"../..\n"
         is_place = place.endswith(b"/.git\n") and place.count(b"\n") == 1
         return is_part and is_place and self._tree.stat(f"{entry}/config.worktree") is None
 
-    def _take_away(self, path: str) -> None:
+    def _remove_and_report(self, path: str) -> None:
         """Remove `path` and report it; do nothing if it does not exist."""
         if self._tree.stat(path) is not None:
             left_files = self._read_files(path)
             self._tree.remove(path)
             self._now = {place: node for place, node in self._now.items() if not is_below(place, path)}
-            self._tell(path, "removed", left_files)
+            self._report(path, "removed", left_files)
 
     def _read_files(self, path: str) -> dict[str, bytes]:
         """Return the content of files at and below `path`, as far as it was read."""
@@ -320,37 +320,39 @@ class _Comparison:
                 if self._leads_to_kept(path):
                     tree.put(path, node.mode, b"", node.owner)
                 if self._gits.get(folder) == path and tree.is_folder(folder):
-                    self._tell(path, REPOSITORY_GONE)
+                    self._report(path, REPOSITORY_GONE)
             # `git submodule absorbgitdirs` leaves a file that names a known folder.
             elif now.kind != stat.S_IFDIR and name == GIT_FOLDER and not self._is_of_git(read_git_file(tree, path)):
-                self._take_away(path)
+                self._remove_and_report(path)
             return
         if not tree.is_folder(folder) or (now is not None and now.is_like(node)):
             return
         left_files = self._read_files(path)
         if node.content is None and node.kind != stat.S_IFDIR:
-            self._tell(path, "changed", left_files)
+            self._report(path, "changed", left_files)
             return
         if now is not None and stat.S_IFDIR in (now.kind, node.kind):
             tree.remove(path)
         tree.put(path, node.mode, node.content or b"", node.owner)
-        self._tell(path, "restored", left_files)
+        self._report(path, "restored", left_files)
 
     def _leads_to_kept(self, path: str) -> bool:
         """Return True for a folder on the way to what a deny rule keeps and was there: it is brought back."""
         before = self._before
-        return any(kept_path in before.nodes and kept_path.startswith(f"{path}/") for kept_path in before.kept_paths)
+        return any(
+            kept_path in before.nodes and kept_path.startswith(f"{path}/") for kept_path in before.write_denied_paths
+        )
 
-    def _tell_new_repositories(self, folders: Mapping[str, GuardedFolder]) -> None:
+    def _report_new_repositories(self, folders: Mapping[str, GuardedFolder]) -> None:
         """Report repositories in new folders whose configuration or hooks run programs."""
         before = self._before.folders
         new = ((path, set(now.folders).difference(before[path].folders)) for path, now in folders.items())
         waiting = [f"{path}/{name}" for path, names in new for name in sorted(names)]
-        for path in islice(waiting, MOST_FOLDERS):  # it grows
+        for path in islice(waiting, MAX_FOLDERS):  # it grows
             if (folder := look_at(self._tree, path)) is not None:
                 git = path if folder.is_bare else f"{path}/{GIT_FOLDER}" if folder.has_git else ""
                 if git and path not in self._gits and self._runs_programs(git):
-                    self._tell(path, REPOSITORY)
+                    self._report(path, REPOSITORY)
                 waiting += [f"{path}/{name}" for name in folder.folders]
 
     def _runs_programs(self, git: str) -> bool:
@@ -360,5 +362,7 @@ class _Comparison:
         if self._is_of_git(git):
             return False
         hooks = any(not name.endswith(".sample") for name, _ in tree.scan(f"{git}/hooks"))
-        is_plain = tree.stat(f"{git}/config") is None or self._is_plain(f"{git}/config")
-        return hooks or not is_plain or not tree.is_folder(git) or tree.stat(f"{git}/commondir") is not None
+        is_safe_configuration = tree.stat(f"{git}/config") is None or self._is_plain(f"{git}/config")
+        return (
+            hooks or not is_safe_configuration or not tree.is_folder(git) or tree.stat(f"{git}/commondir") is not None
+        )

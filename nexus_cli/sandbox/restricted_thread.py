@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from nexus_cli.config.programs import start_helper
-from nexus_cli.sandbox.landlock import keep_signals_inside
+from nexus_cli.sandbox.landlock import restrict_signals
 
 _T = TypeVar("_T")
 _Answer = SimpleQueue[tuple[Any, BaseException | None]]
@@ -66,7 +66,7 @@ class RestrictedThread:
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
     collects = gc.isenabled()
     gc.disable()
@@ -91,7 +91,7 @@ class SignalScope:
 
     def __init__(self) -> None:
         """Start the thread and the process. Raises `OSError`."""
-        self._thread = RestrictedThread(keep_signals_inside)
+        self._thread = RestrictedThread(restrict_signals)
         try:
             self._guard = self._thread.call(self._start_guard)
         except BaseException:

@@ -33,7 +33,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in `struct seccomp_data`. Both machines are little-endian: the low half of an argument comes first."""
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _REFUSED, _DENIED, _ABSENT = _ERRNO | errno.EPERM, _ERRNO | errno.EACCES, _ERRNO | errno.ENOSYS
-_PRETENDED = _ERRNO
+_FAKED_SUCCESS = _ERRNO
 """The call returns 0 and does nothing."""
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """AUDIT_ARCH_*; calls by a 32-bit interface have another value."""
@@ -126,14 +126,14 @@ _METADATA = tuple(
 )
 """Calls that change mode, owner, times or attributes of a file."""
 _TIMES = ("utime", "utimes", "futimesat", "utimensat")
-_OF_OTHERS = tuple(
+_CROSS_PROCESS_CALLS = tuple(
     """
     process_vm_readv process_vm_writev process_madvise process_mrelease pidfd_getfd kcmp get_robust_list shmget
     shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv mq_open mq_unlink
     """.split()
 )
 """Calls that reach other processes: their memory and descriptors, System V IPC, message queues."""
-_OF_ONE = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "migrate_pages", "move_pages")
+_PID_CALLS = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "migrate_pages", "move_pages")
 """Calls whose first argument is a pid; 0 is the caller."""
 _MODE_AT = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2, "creat": 1}
 _FLAGS_AT = {"open": 1, "openat": 2}
@@ -186,7 +186,7 @@ def assemble_filter(
     column = list(_ARCHITECTURES).index(name)
     rules = [*_common_rules(families, unix_sockets), *_set_id_rules(_SET_ID | (_SET_GROUP_ID if is_root else 0))]
     if pretend_times:
-        rules += [_Rule(call, _PRETENDED) for call in _TIMES]
+        rules += [_Rule(call, _FAKED_SUCCESS) for call in _TIMES]
     if keep_metadata:
         refused = [call for call in _METADATA if not (pretend_times and call in _TIMES)]
         rules += [_Rule("ioctl", _REFUSED, (_Test(1, _FILE_FLAGS),)), *(_Rule(call, _REFUSED) for call in refused)]
@@ -239,10 +239,12 @@ def _set_id_rules(bits: int) -> list[_Rule]:
 
 def _rules_for_others() -> list[_Rule]:
     not_own = _Test(0, (0,), negated=True)
-    rules = [_Rule(call, _REFUSED) for call in _OF_OTHERS] + [_Rule(call, _REFUSED, (not_own,)) for call in _OF_ONE]
+    rules = [_Rule(call, _REFUSED) for call in _CROSS_PROCESS_CALLS] + [
+        _Rule(call, _REFUSED, (not_own,)) for call in _PID_CALLS
+    ]
     # A filter cannot tell own thread ids from those of other processes, and some programs fail without
     # sched_setaffinity. It is only a hint, so that ignoring it is safe.
-    rules.append(_Rule("sched_setaffinity", _PRETENDED, (not_own,)))
+    rules.append(_Rule("sched_setaffinity", _FAKED_SUCCESS, (not_own,)))
     # Allow the caller and its group, not all processes of a user.
     for call, kinds in (("setpriority", (0, 1)), ("ioprio_set", (1, 2))):
         tests = (_Test(0, kinds, negated=True), _Test(1, (0,), negated=True))

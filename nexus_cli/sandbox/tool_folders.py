@@ -30,7 +30,7 @@ _PROGRAMS = frozenset({"bin", ".bin", "sbin", "shims", "Scripts"})
 """Names of folders with programs only. Another folder on the PATH may contain the person's work."""
 _OF_SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 """System folders: links in them lead into the system."""
-_MOST_LINKS = 300
+_MAX_LINKS = 300
 """Most links followed, in the order of the PATH; under bubblewrap each needs a mount."""
 _SETTINGS = re.compile(
     r"\.?(?:npmrc|yarnrc|yarnrc\.yml|condarc|condarc\.d|pip\.(?:conf|ini)|pypirc|gemrc|netrc|git-credentials|tokens?"
@@ -46,7 +46,7 @@ _PLAIN = frozenset(
     """.split()
 )
 """Folders below a toolchain that have no such settings."""
-_MOST_FOLDERS = 1000
+_MAX_FOLDERS = 1000
 """Most folders of one toolchain that are searched, those near its top first."""
 
 
@@ -70,7 +70,7 @@ def tool_folders(environ: Environ) -> list[Path]:
     folders = dict.fromkeys([*map(os.path.realpath, on_path), *chain_folders])
     programs = (folder for folder in folders if os.path.basename(folder) in _PROGRAMS)
     links = (path for folder in programs for path in _read_links(folder, read_version(folder)))
-    return [*on_path, *chains, *islice(links, _MOST_LINKS)]
+    return [*on_path, *chains, *islice(links, _MAX_LINKS)]
 
 
 def _holds_programs(real: str, chains: Sequence[str]) -> bool:
@@ -111,7 +111,7 @@ def _scan(folder: str) -> tuple[dict[str, tuple[int, ...]], Paths]:
     versions: dict[str, tuple[int, ...]] = {}
     paths: list[Path] = []
     waiting = [(folder, 0)]
-    for place, level in islice(waiting, _MOST_FOLDERS):  # it grows
+    for place, level in islice(waiting, _MAX_FOLDERS):  # it grows
         versions[place] = read_version(place)
         with suppress(OSError), os.scandir(place) as entries:
             for entry in entries:

@@ -28,7 +28,7 @@ from nexus_cli.sandbox.bounds import bound_command, least_limit
 from nexus_cli.sandbox.bwrap import end_arguments, open_command, open_memory_file
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.profile import SandboxProfile
-from nexus_cli.sandbox.restricted_thread import RestrictedThread, no_collection
+from nexus_cli.sandbox.restricted_thread import RestrictedThread, no_garbage_collection
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import assemble_filter, can_filter
 
@@ -49,7 +49,7 @@ _BOUNDS = (
 """Option of `ulimit`, limit, value and unit: no core file, 15 minutes of CPU, 4 GiB of memory, 64 GiB in a file."""
 _PROCESSES = 8192
 """Most processes and threads of the person, above which the program can start none."""
-_MOST_KEPT = 8
+_MAX_KEPT = 8
 """Most restricted threads that are kept."""
 
 _threads: dict[tuple[object, ...], RestrictedThread] = {}
@@ -140,7 +140,7 @@ class Walls:
     def _start_in_landlock(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
         hidden = self._hidden()
         key = (self._system, self._reads, self._writes, *map(_identity, (*self._reads, *self._writes)))
-        with _lock, no_collection():
+        with _lock, no_garbage_collection():
             thread = (None if hidden else _threads.get(key)) or self._restrict(hidden)
             try:
                 return thread.call(start)
@@ -148,7 +148,7 @@ class Walls:
                 if hidden:  # new files beside a hidden place need a rule each
                     thread.end()
                 elif key not in _threads:
-                    if len(_threads) >= _MOST_KEPT:
+                    if len(_threads) >= _MAX_KEPT:
                         _threads.pop(next(iter(_threads))).end()
                     _threads[key] = thread
 

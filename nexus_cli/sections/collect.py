@@ -20,7 +20,7 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, Sources, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
-    MOST_TOKENS,
+    MAX_TOKENS,
     SectionChoice,
     SectionPlan,
     join_why,
@@ -91,7 +91,7 @@ class SectionCollector:
     """Receives each line once: skipped contributors with the reason, and problems with files that were read."""
     left_out: SectionDrops
     recipe: Recipe = PLAIN
-    budget: int = MOST_TOKENS
+    budget: int = MAX_TOKENS
     """Tokens of all static sections together."""
     misses: Callable[[], Misses] = dict
     """Counts the events of the project from which the multipliers of the next epoch are learned."""

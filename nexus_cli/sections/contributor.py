@@ -32,9 +32,9 @@ from nexus_cli.sections.project_outline import Outline, outline_project
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 FOLDER = "contributors"
-MOST_INSTRUCTIONS = 16_384
+MAX_INSTRUCTIONS = 16_384
 """Tokens of all instruction layers together, and at most a quarter of the budget."""
-BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
+REPLACED_BY_BLOCKS = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
 """Contributors that blocks replace in a structured run."""
 BLOCK_RULES = "run_instructions"
 
@@ -156,7 +156,7 @@ class View:
     @classmethod
     def of(cls, model: str, recipe: str, budget: TokenBudget, count: Count) -> View:
         """Return the view of a session with this budget."""
-        cap = min(MOST_INSTRUCTIONS, max(0, budget.available) // 4)
+        cap = min(MAX_INSTRUCTIONS, max(0, budget.available) // 4)
         return cls(model, recipe, budget.window, cap, count)
 
 
@@ -223,7 +223,7 @@ def choose_contributors(
 ) -> dict[str, Contributor]:
     """Return those of `contributors`, by id, that a recipe `admits`, for a plain session or a structured run;
     `system_prompt`, if given, replaces the static ones."""
-    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
+    without = REPLACED_BY_BLOCKS if is_run else {BLOCK_RULES}
     chosen = {name: item for name, item in contributors.items() if name not in without and admits(name)}
     if system_prompt is None:
         return chosen

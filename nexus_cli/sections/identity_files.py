@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.config.text_file import FileText, decode_head, odd_file, read_text
+from nexus_cli.config.text_file import FileText, decode_head, describe_special_file, read_text
 from nexus_cli.config.trust import trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line, plural, trim_text
@@ -74,7 +74,7 @@ def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origi
     except NexusError as error:
         return IdentityFile(name, "", location, origin, one_line(f"{error.message}; skipped"))
     if file_text is None:
-        return IdentityFile(name, "", location, origin, one_line(odd_file(path)))
+        return IdentityFile(name, "", location, origin, one_line(describe_special_file(path)))
     text = trim_text(file_text.text)
     return IdentityFile(
         name,

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, project_root
-from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.config.protected_places import BUILD_FOLDERS
 from nexus_cli.config.record_file import TRUST_RECORD
 from nexus_cli.config.text_file import read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
@@ -48,7 +48,7 @@ DEEPEST = 4
 """Most files between an instruction file and one that it imports through others, that one included."""
 MOST = 100
 """Most imported files of a session."""
-MOST_FOLDERS = 100
+MAX_FOLDERS = 100
 """Most folders beside those of the session that have instructions."""
 SKILL_HEADER = "Skills for work in this folder. If a skill fits your task, read its file first."
 """What a request says before the skills of a folder below."""
@@ -58,11 +58,11 @@ LONGEST_LINE = 4000
 """Characters of a line above which it is not searched: matching code spans takes quadratic time."""
 MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most imports of one file that its notice names."""
 _SKILLS = tuple(f"{name}/{GuideKind.SKILL.place}" for name in GuideKind.SKILL.folders)
 """The folders of skills."""
-_NOT_OWN = MADE_BY_TOOLS | {".git", ".nexus", ".claude"}
+_NOT_OWN = BUILD_FOLDERS | {".git", ".nexus", ".claude"}
 """Folded names of folders whose files are not instructions for what is in them."""
 _NO_TEXT = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|<!--.*?-->")
 """A code span, or a comment."""
@@ -111,7 +111,7 @@ def layers_below(
     inside = [path for path in paths if path.startswith(below)]
     folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (real_cwd, *real_cwd.parents)}
     candidates = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
-    layers = [load_folder(folder, gate) for folder in islice(candidates, MOST_FOLDERS) if _is_own(folder, gate.project)]
+    layers = [load_folder(folder, gate) for folder in islice(candidates, MAX_FOLDERS) if _is_own(folder, gate.project)]
     reader = _ImportReader(
         {os.path.realpath(layer.path) for layer in known_layers() if layer.path} if layers else set()
     )
@@ -196,7 +196,7 @@ def _rule_layer(name: Name, rule: PathRule) -> ContextLayer:
     return ContextLayer(name, rule.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=part)
 
 
-_unchanged: VersionMemo[tuple[dict[str, str], str]] = VersionMemo(MOST_FOLDERS, LIMIT)
+_unchanged: VersionMemo[tuple[dict[str, str], str]] = VersionMemo(MAX_FOLDERS, LIMIT)
 
 
 @dataclass
@@ -271,7 +271,7 @@ class _ImportReader:
             layer = replace(layer, text=trim_text(drop_comments(layer.text)))
         if not problems:
             return [layer, *parts]
-        reasons = name_first(list(problems), MOST_NAMED, "; ")
+        reasons = name_first(list(problems), MAX_NAMED, "; ")
         notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {reasons}"
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 LEAST, MOST = 0.5, 2.0
 """Bounds of the factor."""
-INERTIA = 20
+PRIOR_EVENTS = 20
 """Made-up events, half of them wanted: one real event changes the factor by less than 4 %."""
 
 Misses = Mapping[str, tuple[int, int]]
@@ -22,5 +22,5 @@ Misses = Mapping[str, tuple[int, int]]
 
 def learned_multiplier(missed: int, recalled: int) -> float:
     """Return the factor of the score of a section; 1 without an event, 2 and 0.5 are never exceeded."""
-    share = (recalled + INERTIA / 2) / (missed + INERTIA)
+    share = (recalled + PRIOR_EVENTS / 2) / (missed + PRIOR_EVENTS)
     return round(LEAST * math.pow(MOST / LEAST, share), 3)

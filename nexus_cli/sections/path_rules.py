@@ -33,7 +33,7 @@ LIMIT = 256 * 1024
 """Bytes of one rule that are read."""
 MOST = 200
 """Most rules of one folder, and most globs of one rule."""
-_MOST_NAMES = 5000
+_MAX_NAMES = 5000
 """Most files and folders that are looked at for the rules of one folder."""
 _SIGNS = re.compile(r"((?<![^/])\*\*/|\*\*|\*|\?)")
 BLOCK = re.compile(
@@ -127,7 +127,7 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
         if not os.path.isdir(place):  # as nearly always
             return
         with open_folder(gate.check(place, by_name=True)) as opened:
-            names = (path for path, _ in islice(walk_below(opened), _MOST_NAMES) if path.endswith(".md"))
+            names = (path for path, _ in islice(walk_below(opened), _MAX_NAMES) if path.endswith(".md"))
             paths = [place / name for name in islice(names, MOST + 1)]
     except OSError:
         return

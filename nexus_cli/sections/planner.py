@@ -15,13 +15,13 @@ from nexus_cli.core.json_value import ABSENT, JsonDict, JsonOf
 from nexus_cli.core.section_rows import JOINT, UNREAD, Why, reason_text
 from nexus_cli.sections.section import Layer, Phase, Section, sha256
 
-MOST_TOKENS = 16_384
+MAX_TOKENS = 16_384
 """Tokens of all static sections together."""
 SHARE = 0.25
 """Largest share of the budget for them."""
 LEVELS = ("dropped", "pointer", "outline", "shortened", "full")
 """From nothing to everything. A section's shortest form counts as its pointer, whatever its name."""
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Most sections that the line for the model names."""
 
 
@@ -176,7 +176,7 @@ class SectionPlan:
 
 def section_budget(available: int, lowered: int | None = None) -> int:
     """Return the tokens of all static sections in a budget of `available`; a recipe's `lowered` can only lower it."""
-    return max(0, min(MOST_TOKENS, int(available * SHARE), MOST_TOKENS if lowered is None else lowered))
+    return max(0, min(MAX_TOKENS, int(available * SHARE), MAX_TOKENS if lowered is None else lowered))
 
 
 def plan_sections(
@@ -270,7 +270,7 @@ def left_out_line(left_out: Mapping[str, str], room: int, count: Count) -> str:
     Sections without room are counted.
     """
     names = [f"{section} ({drop})" for section, drop in left_out.items()]
-    for shown_count in range(min(len(names), MOST_NAMED), -1, -1):
+    for shown_count in range(min(len(names), MAX_NAMED), -1, -1):
         listed = names[:shown_count] + ([f"{len(names) - shown_count} more"] if shown_count < len(names) else [])
         text, counted = f"left out for space: {', '.join(listed)}", f"{len(names)} sections left out"
         line = f"[nexus: {text if shown_count else counted}]"

@@ -13,7 +13,7 @@ from nexus_cli.plugins.python_plugins import PythonPlugin, admit_objects, python
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
-MOST_LINES, LONGEST_LINE = 20, 500
+MAX_LINES, LONGEST_LINE = 20, 500
 """Most lines that a memory may add, and most characters of one."""
 _ID = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -41,7 +41,7 @@ def _recall(plugin: PythonPlugin, sources: Sources) -> Value:
     if plugin.manager is None:
         raise RuntimeError(plugin.problems[-1])  # the reader names it once
     lines = [contributor for result in results or () for contributor in result]
-    return [one_line(str(line))[:LONGEST_LINE] for line in lines[:MOST_LINES]]
+    return [one_line(str(line))[:LONGEST_LINE] for line in lines[:MAX_LINES]]
 
 
 def _render(name: str, package: str, value: Value, view: View) -> Sections:

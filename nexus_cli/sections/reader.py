@@ -72,7 +72,7 @@ class SectionReader:
             ]
             if not present:
                 continue
-            own_view = _rest_view(view, recipe, budget, sections.values()) if is_rest else view
+            own_view = _make_remainder_view(view, recipe, budget, sections.values()) if is_rest else view
             renders = {
                 contributor.id: DaemonTask(
                     partial(_render, contributor, values[contributor.id], own_view, recipe), RENDER_SECONDS
@@ -174,7 +174,7 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
     return _overridden(contributor, sections, recipe)
 
 
-def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section]) -> View:
+def _make_remainder_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section]) -> View:
     """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of it."""
     cap = min(view.instruction_cap, budget)
     included = [section for section in others if recipe.multiplier(section.phase.label, section.id) > 0]

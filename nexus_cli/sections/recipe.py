@@ -94,7 +94,7 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
                 return Recipe(
                     name,
                     source=location,
-                    **recipe_file.read_recipe(file_text.text, location, partial(_read_beside, folder)),
+                    **recipe_file.read_recipe(file_text.text, location, partial(_read_sibling, folder)),
                 )
             odd = odd or (one_line(str(path)) if os.path.lexists(path) else "")
         if project is not None and name in project.names():
@@ -114,7 +114,7 @@ def recipe_names(folders: Iterable[Path]) -> list[str]:
     return sorted({path.stem for path in files if NAME.fullmatch(path.stem)})
 
 
-def _read_beside(folder: Path, name: str) -> str | None:
+def _read_sibling(folder: Path, name: str) -> str | None:
     """Return the text of a file in the folder of a recipe, None if it does not exist."""
-    file_text = read_text(folder / name, recipe_file.MOST_BYTES)
+    file_text = read_text(folder / name, recipe_file.MAX_BYTES)
     return file_text.text if file_text else None

@@ -16,13 +16,13 @@ from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, L
 from nexus_cli.sections.contributor import contributor_names
 from nexus_cli.sections.section import Phase
 
-Beside: TypeAlias = "Callable[[str], str | None]"
+ReadSibling: TypeAlias = "Callable[[str], str | None]"
 """Returns the text of a file beside the recipe, None if it does not exist."""
 
 KEYS = ("description", "contributors", "multipliers", "overrides", "section_budget", "limits", "signals")
 INTEGER_LIMITS = ("max_steps", "max_total_tokens", "max_iterations")
 CHOICES = {"allow": LEVELS, "mode": MODES}
-MOST_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024
 """Most bytes of a text beside a recipe."""
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(md|txt)")
 WIDENING = ("contributors", "overrides")
@@ -42,13 +42,13 @@ PROTECTED_PHASES = (
     "trigger",
 )
 """Phases, and their contributors, that a project may not shrink."""
-LEAST_BUDGET = 8_192
+MIN_BUDGET = 8_192
 """Least tokens that a project must leave for the static sections, so that those in `PROTECTED_PHASES` fit."""
 LARGEST = 100
 """Largest factor of a score."""
 
 
-def read_recipe(text: str, location: str, beside: Beside) -> JsonDict:
+def read_recipe(text: str, location: str, beside: ReadSibling) -> JsonDict:
     """Return the fields of a recipe but its name; raise `NexusError("config", ...)` with `location` and the key."""
     table = _toml(text, location)
     _only(location, "", table, KEYS)
@@ -86,8 +86,8 @@ def read_project_recipe(text: str, location: str) -> JsonDict:
             why = f"a project's recipe cannot {verb} multipliers.{one_line(key)}"
             raise NexusError("config", location, why, "Remove it")
     budget = recipe["section_budget"]
-    if budget is not None and budget < LEAST_BUDGET:
-        why = f"a project's recipe cannot set section_budget below {LEAST_BUDGET}"
+    if budget is not None and budget < MIN_BUDGET:
+        why = f"a project's recipe cannot set section_budget below {MIN_BUDGET}"
         raise NexusError("config", location, why, "Increase it, or remove it")
     return recipe
 
@@ -117,13 +117,13 @@ def _multipliers(location: str, table: JsonObject) -> dict[str, float]:
     return {key: float(value) for key, value in flat.items()}
 
 
-def _overrides(location: str, table: JsonObject, beside: Beside) -> dict[str, str]:
+def _overrides(location: str, table: JsonObject, beside: ReadSibling) -> dict[str, str]:
     flat = _flat(table, "file")
     _only(location, "overrides.", [key.partition(".")[0] for key in flat], contributor_names() if flat else ())
     return {key: _text(location, f"overrides.{key}", value, beside) for key, value in flat.items()}
 
 
-def _text(location: str, key: str, value: Any, beside: Beside) -> str:
+def _text(location: str, key: str, value: Any, beside: ReadSibling) -> str:
     file_name = value.get("file") if isinstance(value, Mapping) and set(value) == {"file"} else None
     if isinstance(file_name, str):
         _expect(

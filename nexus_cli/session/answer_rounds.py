@@ -16,8 +16,8 @@ from nexus_cli.session.answer_schema import AnswerSchema, Attempt
 from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation
 
-MOST_REPAIRS = 2
-MOST_SHARE = 4
+MAX_REPAIRS = 2
+MAX_SHARE = 4
 """A schema may take one in so many tokens of the budget: a message is elided in its middle, a schema must not be."""
 DEMAND = (
     "Your final answer must be one JSON document that matches this JSON Schema, without a code fence or other words."
@@ -44,7 +44,7 @@ class AnswerRounds(Continuation):
         """
         context = self._engine.context
         tokens = context.count(self._schema.text)
-        if tokens * MOST_SHARE > context.budget.available:
+        if tokens * MAX_SHARE > context.budget.available:
             why = f"the schema has {tokens:,} tokens, more than a quarter of the context budget"
             raise UsageError("--schema", why, "Use a smaller schema, or a model with a larger window")
         self._engine.response_format = self._provider_format()
@@ -60,11 +60,11 @@ class AnswerRounds(Continuation):
         newest = self._read_answer(self._engine.partial_reply)
         if not newest.problems:
             return ""
-        if len(self._attempts) > (1 if all(attempt.is_prose for attempt in self._attempts) else MOST_REPAIRS):
+        if len(self._attempts) > (1 if all(attempt.is_prose for attempt in self._attempts) else MAX_REPAIRS):
             raise self._failure()
         why = "the answer does not match the schema"
         if self._engine.spending.has_step:
-            why += f"; requesting repair {len(self._attempts)} of {MOST_REPAIRS}"
+            why += f"; requesting repair {len(self._attempts)} of {MAX_REPAIRS}"
         self._engine.control.emit_notice(f"{why}: {newest.problem}", warning=False)
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
         self._is_told = True
@@ -108,6 +108,6 @@ class AnswerRounds(Continuation):
         model, session = self._engine.model.info.name, self._session
         has_tools = bool(self._engine.conversation.epoch.tools)
         response_format = answer_format(model, self._schema.schema, has_tools=has_tools)
-        last = None if session.is_bare or not response_format else session.record.last_request()
+        last = None if session.has_no_ledger or not response_format else session.record.last_request()
         is_cached = last is not None and last.manifest.arguments.get("response_format", "") != response_format
         return "" if is_cached else response_format

@@ -30,11 +30,11 @@ from nexus_cli.core.json_value import JsonObject, parse_nested
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
 
-MOST_DIGITS = 1000
+MAX_DIGITS = 1000
 """Most digits of a whole number."""
-MOST_PROBLEMS = 5
+MAX_PROBLEMS = 5
 """Most problems of an answer that the model is told."""
-MOST_COUNTED = 100
+MAX_COUNTED = 100
 """Problems after which an answer is not validated further."""
 LONGEST = 200
 """Most characters of one problem."""
@@ -54,7 +54,7 @@ class Attempt:
     """Its JSON document on one line; the answer itself if there is none in it."""
     data: Any
     problems: tuple[str, ...]
-    """At most `MOST_PROBLEMS`; none if it matches."""
+    """At most `MAX_PROBLEMS`; none if it matches."""
     distance: float
     """The number of problems; infinite without a JSON document."""
 
@@ -122,10 +122,10 @@ class AnswerSchema:
     def _find_problems(self, data: Any) -> tuple[list[str], int]:
         """Return the first problems of an answer, and their number."""
         try:
-            errors = list(islice(self._validator.iter_errors(data), MOST_COUNTED))
+            errors = list(islice(self._validator.iter_errors(data), MAX_COUNTED))
         except RecursionError:
             return [f"the schema cannot be applied: {ENDLESS}"], 1
-        return [_describe(error) for error in errors[:MOST_PROBLEMS]], len(errors)
+        return [_describe(error) for error in errors[:MAX_PROBLEMS]], len(errors)
 
     @cached_property
     def _has_patterns(self) -> bool:
@@ -158,8 +158,8 @@ def _read_float(text: str) -> float:
 
 
 def _read_integer(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number has more than {MAX_DIGITS} digits")
     return int(text)
 
 

@@ -18,7 +18,7 @@ from nexus_cli.core.entry import PERSON, Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
-from nexus_cli.core.server_results import MOST_ATTACHED
+from nexus_cli.core.server_results import MAX_ATTACHED
 from nexus_cli.session.base_session import BaseSession
 
 LONGEST = 400
@@ -68,9 +68,9 @@ class AttachedTexts:
 
     def add(self, text: str, label: str) -> None:
         """Store one more text that waits, for a front end that stores none: a client of a server may leave. The newest
-        `MOST_ATTACHED` wait, since a client may never send any."""
+        `MAX_ATTACHED` wait, since a client may never send any."""
         stored = self.load()
-        self.store([*stored["texts"], {"text": text, "what": label}][-MOST_ATTACHED:], stored["queued"])
+        self.store([*stored["texts"], {"text": text, "what": label}][-MAX_ATTACHED:], stored["queued"])
 
     def remove(self, text: str) -> None:
         """Store that a text waits no longer."""

@@ -118,7 +118,7 @@ class BaseSession:
         """Lines that are shown once in a session, and were."""
 
     @property
-    def is_bare(self) -> bool:
+    def has_no_ledger(self) -> bool:
         """True for a session from parts: it has no ledger, record and options."""
         return self._opening is None
 
@@ -148,12 +148,12 @@ class BaseSession:
     @property
     def saved(self) -> bool:
         """True if another process can resume the session."""
-        return not self.is_bare and self.ledger.is_kept and self.record.is_saving
+        return not self.has_no_ledger and self.ledger.is_kept and self.record.is_saving
 
     @property
     def has_more_turns(self) -> bool:
         """True if the session is interactive: a turn need not wait for background workers."""
-        return not self.is_bare and self.options.interactive and not self.options.one_turn
+        return not self.has_no_ledger and self.options.interactive and not self.options.one_turn
 
     @property
     def model(self) -> str:
@@ -170,13 +170,13 @@ class BaseSession:
 
     def drops(self) -> Sequence[Drop]:
         """Return all drops of the session so far."""
-        return () if self.is_bare else self.record.drops()
+        return () if self.has_no_ledger else self.record.drops()
 
     def costs(self) -> tuple[float | None, float, float]:
         """Return the cost of the session in US dollars (None if a price is unknown), the known part of it, and what the
         cache saved. Once the ledger has failed, the record in memory has them, without what workers used since: the
         cost of a session with workers is None then."""
-        if self.is_bare:
+        if self.has_no_ledger:
             return None, 0.0, 0.0
         try:
             info = self.record.session
@@ -194,7 +194,7 @@ class BaseSession:
 
     def load_cache_history(self) -> None:
         """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
-        if not self.is_bare:
+        if not self.has_no_ledger:
             self.engine.load_cache_history(self.record)
 
 

@@ -23,7 +23,7 @@ def cold_price(session: BaseSession, request: RequestPlan) -> Usage | None:
     last, info = engine.conversation.sent.last, engine.model.info
     if last is None or not (info.input_price or (info.input_price is None and cache_life_of(info))):
         return None
-    cached = 0 if engine.begins_undrafted else request.cached
+    cached = 0 if engine.begins_without_draft else request.cached
     return None if cached >= COLD * min(last.tokens, request.tokens) else price_input(info, request.tokens, cached)
 
 

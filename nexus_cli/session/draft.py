@@ -23,7 +23,7 @@ from nexus_cli.session.session import Session
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 
 
-class _Unasked:
+class _InspectionOnly:
     """Provider and approver of a session opened for inspection."""
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
@@ -68,7 +68,7 @@ def look_at(
 
     `info` is by default that of the session's model, `personal_ledger` with the person's facts the same ledger.
     """
-    unasked, control, notices = _Unasked(), Control(), list[str]()
+    unasked, control, notices = _InspectionOnly(), Control(), list[str]()
     session_log, personal_ledger = ledger.log(session.id), personal_ledger or ledger
     info = info or load_model_info(options.model or session.model, settings, session_log)
     is_new = session_log.current_epoch() is None

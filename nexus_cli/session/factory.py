@@ -92,7 +92,7 @@ def open_session(
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
         notices.extend(settle_projects([project_root(options.cwd), *options.add_dirs]))
         session = find_session(ledger, options)
-        with _hold(ledger, session, options):
+        with _read_and_lock(ledger, session, options):
             if session:
                 _settle_session(session.id)
             return _open(ledger, session, options, settings, approver, provider, clock, notices, services)
@@ -152,8 +152,8 @@ def _settle_session(session: str) -> None:
 
 
 @contextmanager
-def _hold(ledger: Ledger, info: SessionInfo | None, options: Options) -> Iterator[None]:
-    """Read what the opening of a session asks; lock the one that is resumed, which an error releases."""
+def _read_and_lock(ledger: Ledger, info: SessionInfo | None, options: Options) -> Iterator[None]:
+    """Read the rows that opening a session needs, and lock a resumed session; an error releases the lock."""
     if info is None:
         with ledger.beginning(ledger.project_of(options.cwd)):
             yield
@@ -163,7 +163,7 @@ def _hold(ledger: Ledger, info: SessionInfo | None, options: Options) -> Iterato
         lock_session(ledger, info)
         with ledger.opening(info):
             if ledger.writes and not was_locked:
-                ledger.settle_lost(info)
+                ledger.close_lost_requests(info)
             yield
     except BaseException:
         if not was_locked:
@@ -441,7 +441,7 @@ class SessionFactory:
         engine.notices.waiting = sources.waiting
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
-                engine.notices.load_untold()
+                engine.notices.load_unsent()
                 engine.load_anchor(log)
         folder = str(context.conversation.newest_memo(WORK_FOLDER).get("folder", self.session_info.folder))
         return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices)
@@ -462,7 +462,7 @@ class SessionFactory:
     def _make_offer(self, dispatcher: Dispatcher, facts: SessionFacts, context: ContextManager) -> ToolOffer:
         """Make what decides on the tools of each epoch; tell the person if a small window lacks some."""
 
-        def called_for() -> Collection[str]:
+        def requested_tools() -> Collection[str]:
             with suppress(NexusError):
                 memory = MEMORY_TOOLS if facts.search("", limit=1) else ()
                 agents = (AGENT_TOOL,) if find_agents(self.options.cwd) else ()
@@ -470,7 +470,7 @@ class SessionFactory:
             return ()
 
         attended = self.options.interactive and not self.options.served
-        offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, context.count)
+        offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, requested_tools, context.count)
         offer.is_denied = dispatcher.permission.is_tool_denied
         conversation = context.conversation
         offer.schemas = [*conversation.epoch.tools] if self.resumed else offer.select(self.info.window, conversation)
@@ -510,7 +510,7 @@ class SessionFactory:
                 max_mb=self.settings.undo.max_mb,
                 max_file_mb=self.settings.undo.max_file_mb,
                 requires=self.settings.undo.require,
-                tell=lambda line: self.control.emit_aside(Notice(line, warning=False)),
+                tell=lambda line: self.control.emit_from_background(Notice(line, warning=False)),
             ),
         )
         dispatcher.use_checks(self.settings.check)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ASK, OFF = "ask", "off"
 """Values of `jobs.forward`; the third is "auto"."""
-LEAST_PORT = 1024
+MIN_PORT = 1024
 KNOWN_PORTS: Mapping[int, str] = {
     1080: "SOCKS",
     1234: "LM Studio",
@@ -67,7 +67,7 @@ KNOWN_PORTS: Mapping[int, str] = {
     27017: "MongoDB",
 }
 """Ports by whose number programs of the person find a service, and send it keys or data: no job may stand in there."""
-MOST_PORTS = 32
+MAX_PORTS = 32
 """Most ports of a job that count, the lowest ones: each forward is a socket of this process."""
 _SECONDS = 10.0
 """Time limit of a connection to a job."""
@@ -125,7 +125,7 @@ class JobPorts:
                 if sockets != self._sockets.get(job):
                     ports = await asyncio.to_thread(process.find_listeners)
                     self._sockets[job] = sockets
-                    self._update(job, ports[:MOST_PORTS])
+                    self._update(job, ports[:MAX_PORTS])
             for (job, _), port in list(self._ports.items()):
                 if not port.url and not port.why:
                     await self._decide(job, port, asks)
@@ -164,7 +164,7 @@ class JobPorts:
         """Return a line about each port of a job."""
         return [port.describe(job) for port in self._ports_of(job)]
 
-    def take_news(self, job: str = "") -> list[str]:
+    def pop_new_ports(self, job: str = "") -> list[str]:
         """Return the lines about ports (of one job) that the model was not told yet."""
         lines = []
         for (of, _), port in self._ports.items():
@@ -197,15 +197,15 @@ class JobPorts:
     def _refuse(self, listener: ListeningPort, *, is_typed: bool) -> str:
         """Return the reason why a port cannot be forwarded, "" if it can; `is_typed`: the person asks for it."""
         session, network = self.session, self._network
-        if listener.port < LEAST_PORT:
-            return f"ports below {LEAST_PORT} are not forwarded"
+        if listener.port < MIN_PORT:
+            return f"ports below {MIN_PORT} are not forwarded"
         if service := KNOWN_PORTS.get(listener.port):
             return f"the default port of {service}"
         if network is None or listener.network != network.name:
             return "the job uses a separate network"
         if not is_typed and session.engine.settings.jobs.forward == OFF:
             return "jobs.forward is off"
-        if not is_typed and (session.is_bare or not session.options.interactive or session.options.spawner):
+        if not is_typed and (session.has_no_ledger or not session.options.interactive or session.options.spawner):
             return "this session is not interactive"
         return ""
 
@@ -225,12 +225,12 @@ class JobPorts:
                 line = (
                     f"{job} listens on port {port.listener.port}: /jobs open {job} makes it available to your browser"
                 )
-                session.engine.control.emit_aside(Notice(line, warning=False))
+                session.engine.control.emit_from_background(Notice(line, warning=False))
                 port.why = f"/jobs open {job} forwards it"
                 return
             call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
             title = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
-            answer = await session.dispatcher.ask_aside(
+            answer = await session.dispatcher.ask_followup(
                 Question(call, title, "pages of the job become reachable on this machine", "", "every port", "network"),
                 session.engine.control,
             )
@@ -254,7 +254,7 @@ class JobPorts:
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
         line = f"{job} is open at {port.url} until {job} ends (to stop it: /jobs stop {job})"
-        self.session.engine.control.emit_aside(Notice(line, warning=False))
+        self.session.engine.control.emit_from_background(Notice(line, warning=False))
 
     async def _serve(
         self,

@@ -31,17 +31,17 @@ PLAN_ENDS = "Plan mode is over. Follow the plan above unless the next message ch
 def set_level(session: BaseSession, level: str) -> None:
     """Set the permission `level`, as far as other layers allow, with a notice to the model if limits change too."""
     engine, dispatcher = session.engine, session.dispatcher
-    if session.is_bare:  # one layer
+    if session.has_no_ledger:  # one layer
         dispatcher.limits = replace(dispatcher.limits, allow=level)
         return
     options = session.opening.options = replace(session.options, allow=level, allow_from=LEVEL_LAYER)
     layers = limit_layers(engine.settings, dispatcher.recipe, options)
     dispatcher.limits, dispatcher.bounds = compose_limits(layers)
-    tell_changed_limits(session)
+    notify_changed_limits(session)
 
 
-def tell_changed_limits(session: BaseSession, ignored_names: Collection[str] = ()) -> None:
-    """Tell the model which limits have changed since the last request, instead of what was to be told of them.
+def notify_changed_limits(session: BaseSession, ignored_names: Collection[str] = ()) -> None:
+    """Notify the model of the limits that changed since the last request; this replaces an earlier notice of them.
 
     Limits of signals, those named in `ignored_names`, and the permission level, which has its own section, are ignored.
     """
@@ -64,7 +64,7 @@ def describe_former_level(session: BaseSession) -> str:
     that was set since, and they named none; else ""."""
     newest, level = session.engine.conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET), session.dispatcher.level
     before = read_level(newest) if newest else level
-    if before in ("", level) or session.is_bare or session.options.allow is not None:
+    if before in ("", level) or session.has_no_ledger or session.options.allow is not None:
         return ""
     return f"This session's level was {before}; it continues at {level}. To restore the level: /permissions {before}"
 
@@ -72,7 +72,7 @@ def describe_former_level(session: BaseSession) -> str:
 def describe_ended_answers(session: BaseSession) -> str:
     """Return a line for the person if calls of a resumed session ask again that they had allowed for it among its
     newest messages, else ""."""
-    if session.is_bare:
+    if session.has_no_ledger:
         return ""
     log = session.record
     answers = (memo.value.get("answer") for memo in log.memos(DECISION, first=max(1, log.last_id() - NEWEST + 1)))

@@ -11,7 +11,7 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import BUDGET, PLAN, SETS, Bound
-from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
+from nexus_cli.permission.call_decision import BY_RULE, DECLINED, GUARDED, NOT_ANSWERED
 from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.options import COMMAND_LINE
@@ -29,7 +29,7 @@ _LAYERS = {
 }
 """Name of a layer, and how the person changes it."""
 _PLAIN = {
-    SAID_NO: "you said no",
+    DECLINED: "you said no",
     SIGNALS: "a limit set during the turn refused the call; ask again",
     "confirm": "this run needs approval for each change, and nobody could be asked",
 }
@@ -63,15 +63,15 @@ def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect
     names the level to choose, `rule` the rule to add, or `option` the option to give, which front ends show.
     """
     limit = row["limit"]
-    if limit == SAID_NOTHING:
-        return {**row, "limit": "", "by": SAID_NO, "hint": row["why"].removeprefix("not run: ")}
+    if limit == NOT_ANSWERED:
+        return {**row, "limit": "", "by": DECLINED, "hint": row["why"].removeprefix("not run: ")}
     if limit in (BY_RULE, GUARDED):
         why = row["why"].removeprefix("not permitted: ")
         hint = f"refused at every level: {why}" if limit == BY_RULE else why
         return {**row, "limit": "", "by": "rules", "hint": hint}
     if limit in BUDGET:
         return {**row, "by": "budget", "hint": "the last request of the budget is reserved for the report"}
-    if limit in (SAID_NO, SIGNALS):
+    if limit in (DECLINED, SIGNALS):
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
     bound = next((candidate for candidate in bounds if candidate.name == limit), None)
     by = _layers(bound, row["tool"] if limit == "tools" else effect) if bound else ["defaults"]

@@ -48,7 +48,7 @@ from nexus_cli.tools.registry import find_tool
 
 _CALL = re.compile(r"<(skill|command) name=.*?</\1>|\A/([\w:-]+)|(?<![\w$\\])\$([A-Za-z][\w:-]*)", re.DOTALL)
 """A call of a guide in a message, and the guide that was put behind the words."""
-MOST_NAMED = 2
+MAX_NAMED = 2
 """Most skills that are named for one message."""
 
 
@@ -85,7 +85,7 @@ class SkillCatalogue:
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
         skills = [skill for skill in self.offered() if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
-        return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
+        return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MAX_NAMED]]
 
 
 def _describe(skills: tuple[Skill, ...]) -> list[JsonDict]:
@@ -307,9 +307,9 @@ def _is_news(options: Options, name: str, text: str) -> bool:
     """Return False if a person was told `text` in this project before. What saves nothing, and programs, are told."""
     if not options.save or options.served:
         return True
-    from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (few projects have any)
+    from nexus_cli.config.unsupported import is_new_line  # noqa: PLC0415  (few projects have any)
 
-    return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
+    return is_new_line(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
 
 
 def _read_instructions(options: Options) -> Mapping[str, str]:

@@ -28,10 +28,10 @@ from nexus_cli.text.untrusted_text import neutralize
 
 RESOURCE = re.compile(r"(?<![\w.@+/\\-])@([A-Za-z0-9][\w.-]*):([A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"'`|]+)")
 CALL = re.compile(rf"/({PREFIX}[\w-]+)(?:\s+(.*))?\s*", re.DOTALL)
-BEHIND = ".,;:!?)]}*_"
+TRAILING_CHARACTERS = ".,;:!?)]}*_"
 """Characters that may follow a URI in a sentence without being part of it."""
 BLOCK_END = re.compile(r"<\s*/\s*(resource|command)\b", re.IGNORECASE)
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Most resources of one message."""
 
 
@@ -49,10 +49,10 @@ async def attach_named(
     if called := CALL.fullmatch(words):
         await inputs.call_prompt(called[1], (called[2] or "").strip())
     resources = list(dict.fromkeys(RESOURCE.findall(words)))
-    for server, uri in resources[:MOST_NAMED]:
+    for server, uri in resources[:MAX_NAMED]:
         await inputs.add_resource(server, uri)
-    if len(resources) > MOST_NAMED:
-        inputs.tell(f"a message can attach at most {MOST_NAMED} resources; the others are sent as text")
+    if len(resources) > MAX_NAMED:
+        inputs.tell(f"a message can attach at most {MAX_NAMED} resources; the others are sent as text")
     return inputs.add_to(trigger)
 
 
@@ -83,7 +83,7 @@ class _Inputs:
             return
         listed = self.catalogue.lists.get(server)
         if not listed or uri not in dict(listed.resources):
-            uri = uri.rstrip(BEHIND)
+            uri = uri.rstrip(TRAILING_CHARACTERS)
         try:
             host, entry = self.open_server(self.catalogue.entries[server])
             answer = await host.read_resource(entry, uri)

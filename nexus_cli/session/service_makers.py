@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nexus_cli.session.session_jobs import SessionJobs
 
 S_co = TypeVar("S_co", covariant=True)
-MOST_TITLE = 1000
+MAX_TITLE = 1000
 """Most characters of the person's request in the record of a run."""
 
 
@@ -86,7 +86,7 @@ def describe_run(session: Session) -> JsonDict:
     that another process can resume it; see the memo `ledger.WAIT`."""
     options, limits = session.options, session.dispatcher.limits
     front = "ask" if options.front == RUN else "repl"
-    message = next(iter(session.record.user_messages()), (0, ""))[1][:MOST_TITLE]
+    message = next(iter(session.record.user_messages()), (0, ""))[1][:MAX_TITLE]
     opened = {
         "folder": str(options.cwd),
         "worktree": options.worktree,

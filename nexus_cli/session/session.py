@@ -35,7 +35,7 @@ from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded, run_to_end
 from nexus_cli.core.tool import Tool
-from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
+from nexus_cli.engine.requests.clip_output import clip_to_cap, omit_repeats
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import SessionLog
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
-ENDS = 16
+MAX_OUTCOMES = 16
 """Most outcomes kept until their results are read."""
 BRIEF = 500
 """Most characters of a shell line in the name of its output."""
-_AWAY_SECONDS = 0.5
+_UNREACHABLE_SECONDS = 0.5
 """Most seconds in which a ledger is closed whose server does not answer."""
 
 
@@ -85,7 +85,7 @@ class Session(BaseSession):
         """The level before plan mode."""
         self._work_tasks: list[asyncio.Task[None]] = []
         """Running and queued turns and acts, in order."""
-        self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
+        self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=MAX_OUTCOMES)
         """Outcomes of the newest turns, with the drops of each."""
 
     @property
@@ -99,7 +99,7 @@ class Session(BaseSession):
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
-        if self.is_bare:
+        if self.has_no_ledger:
             return
         self.ledger.save(self.id)
         if self.ledger.is_kept and not self.saved:
@@ -128,7 +128,7 @@ class Session(BaseSession):
 
     def inherit_from(self, previous: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""
-        self.tell_away(previous.engine.readings.away)
+        self.queue_missed_runs(previous.engine.readings.away)
         self.dispatcher.permission.share_probe(previous.dispatcher.permission)
         self._control.attachment_memos |= previous._control.attachment_memos
 
@@ -151,7 +151,7 @@ class Session(BaseSession):
         self._control.steering.extend(previous._control.steering)
         previous._control.steering.clear()
 
-    def tell_away(self, notices: Sequence[Mapping[str, str]]) -> None:
+    def queue_missed_runs(self, notices: Sequence[Mapping[str, str]]) -> None:
         """Send with the next message what the person was shown about unattended runs, see `Sources.away`."""
         self.engine.readings.away.extend(notices)
 
@@ -223,7 +223,7 @@ class Session(BaseSession):
         """
         engine = self.engine
         self.load_cache_history()
-        if not self.is_bare and engine.conversation.is_recorded and engine.begins_epoch:
+        if not self.has_no_ledger and engine.conversation.is_recorded and engine.begins_epoch:
             draft = engine.drafting(notify)
             planned = run_to_end(draft.prompt.draft_epoch(draft.context))
             epoch = draft.conversation.make_epoch(draft.conversation.arranged, SWITCH, planned.epoch)
@@ -324,14 +324,14 @@ class Session(BaseSession):
         limit = limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
-        if not self.is_bare:
+        if not self.has_no_ledger:
             self.ledger.mark_busy(self.id, True)
             self.record.defer(True)
         try:
             await work()
         finally:
             await self._end_saving()
-            if not self.is_bare:
+            if not self.has_no_ledger:
                 self.ledger.mark_busy(self.id, False)
             if timer:
                 timer.cancel()
@@ -377,7 +377,7 @@ class Session(BaseSession):
         """Return the output of a person's command as a block of a message, clipped as that of a tool's command; what is
         clipped becomes a drop."""
         context, label = self.engine.context, f"output of {command}"
-        text = await leave_out_repeats(context, None, output, label)
+        text = await omit_repeats(context, None, output, label)
         cut = await clip_to_cap(context, None, text, context.budget.output_cap, label, Cause.OUTPUT_CAP)
         return f'<shell command="{escape(command)}">\n{cut.text.rstrip()}\n</shell>'
 
@@ -435,9 +435,9 @@ class Session(BaseSession):
         late = deadline is not None and self._control.running and time.monotonic() > deadline
         return self._timed_out() if late else None
 
-    def break_in(self, by: str) -> None:
+    def interrupt_from_signal(self, by: str) -> None:
         """Stop the turn (`person`, `end` or `timeout`) from a signal handler, while its own code blocks the loop."""
-        self._control.break_in(by)
+        self._control.interrupt_from_signal(by)
 
     async def act(self, act: Callable[[Session], Awaitable[None]]) -> AsyncIterator[Event]:
         """Run an `Act` after the work in the queue, and yield its events.
@@ -522,7 +522,7 @@ class Session(BaseSession):
         if servers := self.services.get_existing(ServerTools):
             await servers.aclose()
         await self.dispatcher.call_changes.aclose()
-        if not self.is_bare:
+        if not self.has_no_ledger:
             await self._close_storage()
 
     async def _close_storage(self) -> None:
@@ -530,7 +530,9 @@ class Session(BaseSession):
         if not self.shares:
             await close_if_closable(self.provider)
         if self.record.is_away:  # what it could not save is in a file
-            await asyncio.wait({asyncio.ensure_future(asyncio.to_thread(self._close_ledger))}, timeout=_AWAY_SECONDS)
+            await asyncio.wait(
+                {asyncio.ensure_future(asyncio.to_thread(self._close_ledger))}, timeout=_UNREACHABLE_SECONDS
+            )
         else:
             self._close_ledger()
 
@@ -543,7 +545,7 @@ class Session(BaseSession):
 
     async def _work(self, trigger: Trigger) -> None:
         engine, dispatcher = self.engine, self.dispatcher
-        last_drop = 0 if self.is_bare else self.record.last_drop()
+        last_drop = 0 if self.has_no_ledger else self.record.last_drop()
         first = engine.conversation.last + 1 if trigger.text else 0
         self._control.recorder = partial(self._record_event, first)
         dispatcher.granted = ()
@@ -643,7 +645,7 @@ class Session(BaseSession):
     async def _end_saving(self) -> None:
         """Save what the turn has recorded, or keep it for a server that is away; nothing waits if that is done, so that
         no event of background work comes after `TurnEnd`."""
-        if not self.is_bare and self.record.defers:
+        if not self.has_no_ledger and self.record.defers:
             try:
                 await run_shielded(self._save(waits=False))
             except (Exception, asyncio.CancelledError):  # the outcome of the turn has told it, or is about to

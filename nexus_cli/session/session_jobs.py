@@ -43,11 +43,11 @@ _GRACE = 0.5
 """Seconds that a start waits for an early end, such as a misspelt command or a port in use."""
 _PATIENCE = 1.0
 """Seconds that a read waits for output."""
-_LOOK = 1.0
+_PORT_POLL_SECONDS = 1.0
 """Seconds between two looks at the ports of jobs."""
 _LINES, _CHARACTERS = 5, 400
 """Most last lines of output in the report of an end, and their characters."""
-_MOST_LINES = 100
+_MAX_LINES = 100
 """Most lines of output that the person is shown."""
 _KEPT = 2_000
 """Most characters of output that are kept when a job ends."""
@@ -228,7 +228,7 @@ class SessionJobs(Jobs):
         line = f"job {job.id} runs in the background; you will be told when it ends."
         if not self._session.has_more_turns:
             line += " It is stopped when this turn ends; to wait for it, call `wait_for`."
-        lines = [line, *self._ports.take_news(job.id)]
+        lines = [line, *self._ports.pop_new_ports(job.id)]
         return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
 
     async def adopt(self, command: str, context: ToolContext, process: AdoptedProcess, note: str) -> ToolResult:
@@ -237,7 +237,9 @@ class SessionJobs(Jobs):
         process.watch(lambda: self._end(job))
         self._record(job)
         begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
-        self._engine.control.emit_aside(Notice(f"moved {job.id} to the background; /jobs lists it", warning=False))
+        self._engine.control.emit_from_background(
+            Notice(f"moved {job.id} to the background; /jobs lists it", warning=False)
+        )
         self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)
@@ -288,25 +290,25 @@ class SessionJobs(Jobs):
     async def end_step(self) -> None:
         if self.running():
             await self._look(asks=True)
-            self._tell_ports()
+            self._notify_ports()
 
     async def _look(self, *, asks: bool = False) -> None:
         """Look at the ports of running jobs; `asks`: the person may be asked to forward one."""
         running = {job_id: process for job_id in self.running() if (process := self._jobs[job_id].process)}
         await self._ports.look(running, asks=asks)
 
-    def _tell_ports(self) -> None:
-        self._engine.notices.tell(*self._ports.take_news())
+    def _notify_ports(self) -> None:
+        self._engine.notices.tell(*self._ports.pop_new_ports())
 
     def _watch_ports(self) -> None:
         """Look at the ports of jobs as long as one runs."""
 
         async def watch() -> None:
             while self.running():
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_PORT_POLL_SECONDS)
                 await self._look()
                 if not self._engine.control.running:
-                    self._tell_ports()
+                    self._notify_ports()
 
         if self._watch is None or self._watch.done():
             self._watch = asyncio.get_running_loop().create_task(watch())
@@ -336,7 +338,7 @@ class SessionJobs(Jobs):
         found_job = self._find(job)
         if isinstance(found_job, ToolResult) or found_job.process is None:
             return found_job if isinstance(found_job, ToolResult) else ToolResult("")
-        lines = await asyncio.to_thread(found_job.process.last_lines, _MOST_LINES, _MOST_LINES * 200)
+        lines = await asyncio.to_thread(found_job.process.last_lines, _MAX_LINES, _MAX_LINES * 200)
         return ToolResult("\n".join([*lines, f"[job {found_job.id} {found_job.describe()}]"]))
 
     async def stop(self, job: str) -> ToolResult:
@@ -420,14 +422,14 @@ class SessionJobs(Jobs):
             look.add_done_callback(self._looks.discard)
         control = self._engine.control
         for line in job.restored[:_LINES]:
-            control.emit_aside(Notice(f"sandbox: {line}"))
+            control.emit_from_background(Notice(f"sandbox: {line}"))
         if job.state == ENDED and not failed:
             line = f"job {job.id} ({job.name}) {job.describe()}"
             if not job.waiting:
-                control.emit_aside(Notice(line, warning=bool(job.status)))
+                control.emit_from_background(Notice(line, warning=bool(job.status)))
                 last = job.process.last_lines(_LINES, _CHARACTERS) if job.process is not None else []
                 for output_line in last if job.status else ():
-                    control.emit_aside(Notice(f"| {output_line}"))
+                    control.emit_from_background(Notice(f"| {output_line}"))
                 job.untold = f"{line}; last lines: {' / '.join(last)}" if last else line
                 self._engine.notices.tell(job.untold)
         if not failed:
@@ -463,12 +465,12 @@ class SessionJobs(Jobs):
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
-        output = "\n".join(job.process.last_lines(_MOST_LINES, _KEPT)) if job.process and job.over.is_set() else ""
+        output = "\n".join(job.process.last_lines(_MAX_LINES, _KEPT)) if job.process and job.over.is_set() else ""
         value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1), "output": output}
         try:
             self._engine.conversation.memo(JOB, {**value, "untold": job.untold})
         except NexusError as error:  # the session was deleted meanwhile
-            self._engine.control.emit_aside(Notice(error.message))
+            self._engine.control.emit_from_background(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the jobs of earlier processes, and report those that ended with them."""
@@ -481,7 +483,7 @@ class SessionJobs(Jobs):
                 self._engine.notices.tell(line)
                 conversation.memo(JOB, {**value, "state": CLOSED, "untold": line})
                 if value.get("killed"):  # nexus could not say so
-                    self._engine.control.emit_aside(Notice(line, warning=False))
+                    self._engine.control.emit_from_background(Notice(line, warning=False))
 
 
 def recorded_jobs(source: MemoSource, running: Container[str] = ()) -> list[JobObject]:

@@ -37,7 +37,7 @@ PATIENCE = 1.0
 """Most seconds that the first request waits for tools that are not known yet."""
 SEARCH_PATIENCE = 30.0
 """Most seconds that a search waits for them."""
-MOST_NAMED = 12
+MAX_NAMED = 12
 """Most tools that a notice names."""
 
 
@@ -105,9 +105,9 @@ class SessionServers(ServerTools):
                 continue
             if since.lists[name].at >= catalogue.lists[name].at:  # listed while the files were read
                 catalogue.lists[name] = since.lists[name]
-            await self._tell_change(name, since, catalogue)  # another process may have listed them
+            await self._report_change(name, since, catalogue)  # another process may have listed them
         for line in self._catalogue.files.problems:
-            self._tell(line)
+            self._notify(line)
         for name in catalogue.lists.keys() - since.lists.keys():
             self._failed.pop(catalogue.entries[name].sha256, None)  # another process could list its tools
         is_reloaded = self._session.engine.readings.epoch_cause == "reload"
@@ -173,7 +173,7 @@ class SessionServers(ServerTools):
             plugin = entry.file.removeprefix("plugin ")
             again = "`nexus trust`" if entry.source == "project" else f"`nexus plugin update {plugin}`"
             why = f"the server or a file named in its command changed since you trusted it; run {again}"
-            self._tell(f"MCP server {server}: {why}")
+            self._notify(f"MCP server {server}: {why}")
             return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
         try:
             answer = await send(*self._open(entry))
@@ -258,7 +258,7 @@ class SessionServers(ServerTools):
         except ServerError as error:
             self._failed[entry.sha256] = describe_error(entry.name, error)
             more = f"; to test it: nexus mcp test {entry.name}" if error.brief != str(error) else ""
-            self._tell(describe_error(entry.name, error.brief) + more)
+            self._notify(describe_error(entry.name, error.brief) + more)
             return
         self._listed[entry.sha256] = offer.revision
         self._failed.pop(entry.sha256, None)
@@ -270,15 +270,15 @@ class SessionServers(ServerTools):
         since = self._catalogue
         self._catalogue = now = replace(since, lists={**since.lists, entry.name: tool_list})
         await self._offer()
-        await self._tell_change(entry.name, since, now)
+        await self._report_change(entry.name, since, now)
 
-    async def _tell_change(self, server: str, since: Catalogue, now: Catalogue) -> None:
+    async def _report_change(self, server: str, since: Catalogue, now: Catalogue) -> None:
         """Tell what a server offers or says differently `now` and `since` an earlier catalogue: the person with the
         lines that differ, the model without them."""
         former, current = since.lists.get(server), now.lists[server]
         for line in current.left_out:
             if former is None or line not in former.left_out:
-                self._tell(f"MCP server {server}: {line}")
+                self._notify(f"MCP server {server}: {line}")
         before, after = (
             {tool.name for tool in tool_list.tools} if tool_list else set() for tool_list in (former, current)
         )
@@ -288,12 +288,12 @@ class SessionServers(ServerTools):
             return
         for how, names in (("added", after - before), ("removed", before - after)):
             if names:
-                self._tell(f"MCP server {server} {how} {name_first(sorted(names), MOST_NAMED)}", again=True)
+                self._notify(f"MCP server {server} {how} {name_first(sorted(names), MAX_NAMED)}", again=True)
         ignored = await asyncio.to_thread(read_unpinned, now.entries[server].sha256)
         if changes := now.find_changes(server, since, ignored):
-            change = f"MCP server {server} changed {name_first(list(changes), MOST_NAMED)}"
+            change = f"MCP server {server} changed {name_first(list(changes), MAX_NAMED)}"
             then, says = ("\n".join(texts) for texts in zip(*changes.values(), strict=True))
-            self._tell(f"{change}: {DefinitionChange.between(then, says).first_lines}", again=True)
+            self._notify(f"{change}: {DefinitionChange.between(then, says).first_lines}", again=True)
             if self._has_epoch():
                 self._session.engine.notices.tell(f"the {change}")
 
@@ -308,7 +308,7 @@ class SessionServers(ServerTools):
             if name in self._catalogue.lists and (is_new or not self._is_told(name, descriptions)):
                 self._announce(name)
                 offered = plural(len(self._names(name)), "tool")
-                self._tell(f"MCP server {name}: {offered} to be sent after the next compaction")
+                self._notify(f"MCP server {name}: {offered} to be sent after the next compaction")
         for name in since.entries.keys() - self._catalogue.entries.keys():
             self._announce(name)
 
@@ -329,7 +329,7 @@ class SessionServers(ServerTools):
         if not self._has_epoch():
             return
         names = self._names(server)
-        listed = f"now has the tools {name_first(names, MOST_NAMED)}; use_tool describes them"
+        listed = f"now has the tools {name_first(names, MAX_NAMED)}; use_tool describes them"
         now = listed if names else "offers no tools now"
         now = now if server in self._catalogue.entries else "was removed"
         self._session.engine.notices.tell(f"the MCP server {server} {now}")
@@ -345,9 +345,9 @@ class SessionServers(ServerTools):
             try:
                 await asyncio.to_thread(dispatcher.permission.pin_allowed, tools)
             except NexusError as error:
-                self._tell(f"definitions of MCP tools could not be saved: {error}")
+                self._notify(f"definitions of MCP tools could not be saved: {error}")
 
-    def _tell(self, line: str, *, again: bool = False) -> None:
+    def _notify(self, line: str, *, again: bool = False) -> None:
         """Tell the person a line, once unless `again`: at once during a turn, else with the next one."""
         if line in self._shown_lines and not again:
             return

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from nexus_cli.config.foreign_items import split_commands
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
+from nexus_cli.config.unasked_files import MAX_SEARCHED, FileRefused, UnaskedFiles
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.entry import Cause
@@ -52,7 +52,7 @@ FIRST = re.compile(r"\$0(?!\d)")
 BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
 _SUCCESS = re.compile(r"\[exit status 0(?:; pipe: [\d ]+)?(?:; colour codes left out)?\]\Z")
 """The last line of a result of a command that succeeded, perhaps with a pipe's part whose reader ended first."""
-MOST_RUN = 20
+MAX_RUN = 20
 """Most commands, and most files, of one guide."""
 LISTED = 20
 """Most files of a skill that are named."""
@@ -143,20 +143,20 @@ class _Expansion:
         self._first = 0 if FIRST.search(text) else self._first
         self._grant(guide.fields.get("allowed-tools", ""))
         if "model" in guide.fields or "effort" in guide.fields:
-            await self._tell_of_model()
+            await self._report_unused_model()
         pieces, ran = [], 0
         parts = split_commands(text)
         for number, part in enumerate(parts):
             if number % 2 == 0:
                 pieces.append(self._fill(part))
-            elif ran < MOST_RUN:
+            elif ran < MAX_RUN:
                 ran += 1
                 if self.is_unsure(part):
                     pieces.append(f"[not run: {one_line(part)}: do not put arguments inside quotes]")
                 else:
                     pieces.append(await self._run(Effect.RUN, {"command": self._fill(part, quote=True)}))
             else:
-                pieces.append(f"[not run: more than {MOST_RUN} commands]")
+                pieces.append(f"[not run: more than {MAX_RUN} commands]")
         body = BLOCK_END.sub(r"< /\1", "".join(pieces))
         label = f"guide {guide.name}"
         context, control = session.engine.context, session.engine.control
@@ -171,19 +171,21 @@ class _Expansion:
         granted, problems = read_granted(written)
         self._session.dispatcher.granted += tuple(granted)
         if granted:
-            self._tell_once(one_line(f"{self._guide.name} allows for this turn: {', '.join(granted)}"))
+            self._notify_once(one_line(f"{self._guide.name} allows for this turn: {', '.join(granted)}"))
         for problem in problems:
-            self._tell_once(f"allowed-tools of {self._guide.name}: {problem}")
+            self._notify_once(f"allowed-tools of {self._guide.name}: {problem}")
 
-    async def _tell_of_model(self) -> None:
-        """Name what the guide asks for and this turn does not have."""
+    async def _report_unused_model(self) -> None:
+        """Report the model or effort that the guide asks for and this turn does not use."""
         engine = self._session.engine
         now = engine.model
         guide_model = await asyncio.to_thread(GuideModel.read, self._guide, now.info.name, engine.settings)
         for problem in guide_model.problems:
-            self._tell_once(f"{self._guide.name} requests {problem}; not applied")
+            self._notify_once(f"{self._guide.name} requests {problem}; not applied")
         if guide_model.differs_from(now.info.name, now.effort):
-            self._tell_once(f"{self._guide.name} requests {guide_model}; not applied (use --model, --effort or /model)")
+            self._notify_once(
+                f"{self._guide.name} requests {guide_model}; not applied (use --model, --effort or /model)"
+            )
 
     def _fill(self, text: str, *, quote: bool = False) -> str:
         """Return `text` with the arguments, quoted for a shell if it is a command."""
@@ -236,10 +238,10 @@ class _Expansion:
         return False
 
     async def _file(self, path: str) -> str:
-        text = await asyncio.to_thread(self._why_withheld, path) or await self._run(Effect.READ, {"path": path})
+        text = await asyncio.to_thread(self._explain_withheld, path) or await self._run(Effect.READ, {"path": path})
         return f'<file path="{escape(path)}">\n{text}\n</file>'
 
-    def _why_withheld(self, path: str) -> str:
+    def _explain_withheld(self, path: str) -> str:
         """Return the reason that a file of the project that a guide names, which is not the person's own, is not
         attached; "" for any other: the rules of `read_file` decide."""
         cwd = self._session.dispatcher.cwd
@@ -248,7 +250,7 @@ class _Expansion:
         if self._guide.origin == "personal" or not real_path(place).is_relative_to(gate.project):
             return ""
         try:
-            gate.read(place, MOST_SEARCHED)
+            gate.read(place, MAX_SEARCHED)
         except FileRefused as refused:
             return f"[not attached: {one_line(path)} {refused}]"
         except OSError:
@@ -277,7 +279,7 @@ class _Expansion:
         cap, label = context.budget.output_cap, f"output of {subject[:80]}"
         return (await clip_to_cap(context, control, text, cap, label, Cause.OUTPUT_CAP)).text.rstrip("\n")
 
-    def _tell_once(self, line: str) -> None:
+    def _notify_once(self, line: str) -> None:
         shown_lines = self._session.shown_lines
         if line not in shown_lines:
             shown_lines.add(line)
@@ -287,7 +289,7 @@ class _Expansion:
 def _named_files(text: str, cwd: Path) -> Sequence[str]:
     """Return the existing files that a guide mentions as `@PATH`."""
     names = dict.fromkeys(FILE.findall(" ".join(split_commands(text)[::2])))
-    return [name for name in names if os.path.isfile(cwd / os.path.expanduser(name))][:MOST_RUN]
+    return [name for name in names if os.path.isfile(cwd / os.path.expanduser(name))][:MAX_RUN]
 
 
 def _quotes_at(command: str, place: int) -> str:

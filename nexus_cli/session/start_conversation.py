@@ -20,12 +20,12 @@ from nexus_cli.core.limits import BUDGET, PLAN
 from nexus_cli.core.memo_kinds import JOB, RESULT, TRIGGER, WAIT, WORK_FOLDER, WORKER
 from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
-from nexus_cli.core.typed_text import GO_ON
+from nexus_cli.core.typed_text import CONTINUE_MESSAGE
 from nexus_cli.engine.compaction.context_fit import replan_sections
 from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
-from nexus_cli.session.limits_record import tell_changed_limits
-from nexus_cli.text.untrusted_text import cut_arrows
+from nexus_cli.session.limits_record import notify_changed_limits
+from nexus_cli.text.untrusted_text import remove_arrows
 
 UNANSWERED = "the previous turn was stopped before your answer"
 """Notice for the model if nothing else in the window shows it: there was no text yet."""
@@ -105,7 +105,7 @@ async def record_trigger(session: BaseSession, trigger: Trigger, continuations: 
         from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
 
         if not text.endswith(TRIGGER_MARK):  # the only mark in it
-            text = f"{cut_arrows(text)} {TRIGGER_MARK}"
+            text = f"{remove_arrows(text)} {TRIGGER_MARK}"
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         record = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.memo(TRIGGER, record, conversation.last + 1)
@@ -129,7 +129,7 @@ async def _finish_reply(session: BaseSession, *, may_be_done: bool) -> None:
     `may_be_done`."""
     engine = session.engine
     if engine.conversation.log.ends_unfinished():
-        await engine.record_user_message(Kind.STEER, Trigger(GO_ON, actor="nexus"))
+        await engine.record_user_message(Kind.STEER, Trigger(CONTINUE_MESSAGE, actor="nexus"))
     elif not may_be_done:
         is_new = not engine.conversation.items
         why = "the text is empty" if is_new else "the last answer of this session is complete"
@@ -148,7 +148,7 @@ async def expand_trigger(session: BaseSession, trigger: Trigger) -> Trigger:
 
 
 async def _resume(session: BaseSession) -> None:
-    if session.is_bare:
+    if session.has_no_ledger:
         return
     engine, options, folder = session.engine, session.options, session.opening.last_folder
     conversation = engine.conversation
@@ -170,7 +170,7 @@ async def _resume(session: BaseSession) -> None:
         {"max_cost"} if RunFacts in session.services else set[str]()
     )  # the cap of a run shrinks with its cost
     ignored_names.update(BUDGET if options.spawner else ())  # a worker is told its new budget
-    tell_changed_limits(session, ignored_names)
+    notify_changed_limits(session, ignored_names)
     if conversation.memos(WORKER):
         session.services.find(Workers)  # reports workers whose result was not read
     if conversation.memos(JOB):

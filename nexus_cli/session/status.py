@@ -120,5 +120,5 @@ def status(session: BaseSession) -> Status:
         waiting=request.waiting,
         until=until.get("command", ""),
         has_sandbox=level == ALL or probe is None or probe.backend != "none",
-        settled=conversation.is_recorded and not engine.begins_undrafted,
+        settled=conversation.is_recorded and not engine.begins_without_draft,
     )

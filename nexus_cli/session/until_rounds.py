@@ -27,24 +27,24 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.typed_text import NOT_DONE
-from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
+from nexus_cli.engine.requests.clip_output import clip_to_cap, omit_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
-from nexus_cli.permission.run_limits import OFF
+from nexus_cli.permission.run_limits import SWITCHED_OFF
 from nexus_cli.session.acts.goal import finish_goal, set_until
 from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation
 from nexus_cli.text.untrusted_text import neutralize
-from nexus_cli.tools.builtin.bash import MOST_SECONDS
+from nexus_cli.tools.builtin.bash import MAX_SECONDS
 from nexus_cli.tools.pipe_statuses import describe_failed_part
 
 TOOL = "bash"
-MOST_TOKENS = 1500
+MAX_TOKENS = 1500
 """Most tokens of the command's output in one message to the model; the rest is a drop."""
-MOST_LINES = 8
+MAX_LINES = 8
 """Last lines of the command that the person is shown when the work stops."""
 STALE = 2
 """Rounds in a row without anything new after which the work stops."""
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 """Size of a changed file above which its size and time stand for its content."""
 VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+|^\[sandbox: .*\n", re.MULTILINE)
 """Text that differs between two runs with the same result: durations, addresses, process ids, notes of the sandbox."""
@@ -126,9 +126,7 @@ class UntilRounds(Continuation):
         left if it failed."""
         last = self._last
         has_left = last and not (ended.ok or self._is_done or last.denied)
-        last_lines = (
-            [line for line in last.text.splitlines() if line.strip()][-MOST_LINES:] if last and has_left else []
-        )
+        last_lines = [line for line in last.text.splitlines() if line.strip()][-MAX_LINES:] if last and has_left else []
         has_seen = self._session.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if last_lines and not has_seen:
             for line in (f"last output of {self._command_label}:", *(f"| {line}" for line in last_lines)):
@@ -166,10 +164,10 @@ class UntilRounds(Continuation):
                 f"this session has no tool {TOOL}",
                 "Omit --no-tools, or choose a model that supports tool calls",
             )
-        call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
+        call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MAX_SECONDS})
         if refusal := self._dispatcher.begin_own_call(self._engine, call, tool, self._agreed):
             self._end_in_chat()
-            hint = "Omit --no-tools" if refusal.why == OFF else ""
+            hint = "Omit --no-tools" if refusal.why == SWITCHED_OFF else ""
             raise UsageError(f"--until {self._command_label}", refusal.why, hint)
         return call, tool
 
@@ -194,8 +192,8 @@ class UntilRounds(Continuation):
         self._end_in_chat()
         hint = "Allow it, or use another command"
         for decision in self._dispatcher.denied[-1:]:
-            rule = decision.narrow_way.rule
-            commands = [decision.narrow_way.option] if decision.narrow_way.option else []
+            rule = decision.minimal_grant.rule
+            commands = [decision.minimal_grant.option] if decision.minimal_grant.option else []
             commands += [f"nexus rules add --here {shlex.quote(f'allow {rule}')}"] if rule else []
             commands += [f"--allow {decision.allow}"] if decision.allow else []
             hint = f"Allow it: {', or '.join(commands)}" if commands else hint
@@ -216,9 +214,9 @@ class UntilRounds(Continuation):
     async def _message(self, result: ToolResult) -> str:
         context, control = self._engine.context, self._engine.control
         label = f"result of {TOOL} {self._command[:80]}"
-        text = await leave_out_repeats(context, control, result.text, label)
+        text = await omit_repeats(context, control, result.text, label)
         neutral = BLOCK_END.sub("< /shell", neutralize(text))
-        cap = min(MOST_TOKENS, context.budget.output_cap)
+        cap = min(MAX_TOKENS, context.budget.output_cap)
         clipped = await clip_to_cap(
             context, control, neutral, cap, label, Cause.OUTPUT_CAP, full_text=text, uncounted=result.uncounted
         )
@@ -253,6 +251,6 @@ def _format_dollars(amount: float | None) -> str | None:
 def _hash_files(project: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]:
     for name in names:
         try:
-            yield name, stamp_content(project / name, MOST_BYTES)
+            yield name, stamp_content(project / name, MAX_BYTES)
         except OSError as error:  # deleted, a folder, a link, or not readable
             yield name, type(error).__name__

@@ -16,9 +16,9 @@ from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import GOALS, PERSON, PRIORITY, AgentGoal, Entity, make_goal
 from nexus_cli.ledger import Ledger
 
-MOST_GOALS = 20
+MAX_GOALS = 20
 """Most open goals of an agent."""
-MOST_DONE = 10
+MAX_DONE = 10
 """Most goals that are kept after they are done, the newest."""
 LONGEST_GOAL = 200
 """Most characters of a goal."""
@@ -49,7 +49,7 @@ def add_goal(
         is_open = [goal["text"] for goal in goals if goal["done"] is None]
         if text in is_open:
             return goals
-        if len(is_open) >= MOST_GOALS:
+        if len(is_open) >= MAX_GOALS:
             why = f"{agent.name} has {plural(len(is_open), 'open goal')}"
             raise UsageError(
                 "the goal was not added",
@@ -73,7 +73,7 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
             raise UsageError(f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
         goals = [{**goal, "done": now} if goal["id"] in ids else goal for goal in goals]
         finished = sorted((goal for goal in goals if goal["done"]), key=lambda goal: int(goal["id"][1:]))
-        return [goal for goal in goals if goal not in finished[:-MOST_DONE]]
+        return [goal for goal in goals if goal not in finished[:-MAX_DONE]]
 
     return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
 

@@ -18,11 +18,11 @@ from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import make_provider
 from nexus_cli.text.untrusted_text import neutralize
 
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 """Characters of the message that are sent to the model."""
-MOST_OUTPUT = 256
+MAX_OUTPUT = 256
 """Tokens of its answer."""
-MOST_COST = 0.01
+MAX_COST = 0.01
 """US dollars of one request, estimated before it is sent."""
 SECONDS = 20.0
 _PER_TOKEN = 3
@@ -35,14 +35,14 @@ async def choose_by_model(settings: Settings, model: str, topics: Mapping[str, S
     provider = make_provider(settings)
     check_model(name)
     listed = "\n".join(f"- {agent}: {', '.join(words) or 'anything'}" for agent, words in topics.items())
-    words = f"AGENTS:\n{listed}\n\nMESSAGE:\n{neutralize(text[:MOST_CHARACTERS])}"
+    words = f"AGENTS:\n{listed}\n\nMESSAGE:\n{neutralize(text[:MAX_CHARACTERS])}"
     instruction = load_prompt("space_router")
     _check_cost(settings, name, len(instruction) + len(words))
     messages = ({"role": "system", "content": instruction}, {"role": "user", "content": words})
     pieces = []
     try:
         async with asyncio.timeout(SECONDS):
-            async for delta in provider.stream(Request(name, messages, (), MOST_OUTPUT, stall_seconds=SECONDS)):
+            async for delta in provider.stream(Request(name, messages, (), MAX_OUTPUT, stall_seconds=SECONDS)):
                 if isinstance(delta, TextDelta):
                     pieces.append(delta.text)
     finally:
@@ -55,10 +55,10 @@ def _check_cost(settings: Settings, name: str, characters: int) -> None:
     info = model_info(name, settings.models)
     if info.covered:
         return
-    cost = price_usage(Usage(round(characters / _PER_TOKEN), MOST_OUTPUT), info)
+    cost = price_usage(Usage(round(characters / _PER_TOKEN), MAX_OUTPUT), info)
     if cost is None:
         hint = f'To set it: nexus config set models."{name}".input_price 0.1, and the same for output_price'
         raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)
-    if cost.total > MOST_COST:
-        why = f"an answer may cost ${cost.total:.3f}; the limit is ${MOST_COST}"
+    if cost.total > MAX_COST:
+        why = f"an answer may cost ${cost.total:.3f}; the limit is ${MAX_COST}"
         raise NexusError("config", f"the router's model {name}", why, "Set spaces.router to a smaller model")

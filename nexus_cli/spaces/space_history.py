@@ -41,7 +41,7 @@ LEAST = 64
 """Fewest tokens that a long message is cut to. Older messages without that much room are only counted."""
 COUNTED = 10_000
 """Most older messages that are counted; a space may have a billion."""
-AROUND = 50
+LINE_OVERHEAD = 50
 """Approximate tokens of a message's line besides its text."""
 LONGEST_COUNTED = 100_000
 """Characters of a message that are counted when room is shared out."""
@@ -294,7 +294,7 @@ class _History:
         sizes = await asyncio.to_thread(_sizes, messages, engine.context.count)
         first = _first_with_room(sizes, room)
         recent = messages[first:]
-        caps = share_room(sizes[first:], room - AROUND * len(recent))
+        caps = share_room(sizes[first:], room - LINE_OVERHEAD * len(recent))
         older = before + first
         older_note = f"{older:,}{' or more' if before == COUNTED else ''}"
         older_note += " older message is not here" if older == 1 else " older messages are not here"
@@ -323,7 +323,7 @@ class _History:
 def _first_with_room(sizes: Sequence[int], room: int) -> int:
     """Return the index of the first message from which all messages fit, long ones cut. The newest one always fits."""
     for index in reversed(range(len(sizes))):
-        room -= min(sizes[index], LEAST) + AROUND
+        room -= min(sizes[index], LEAST) + LINE_OVERHEAD
         if room < 0:
             return min(index + 1, len(sizes) - 1)
     return 0

@@ -126,7 +126,7 @@ class SpaceService(Spaces):
         """Return the result of a `send` or `reply` that an earlier process began."""
 
         def work() -> ToolResult:
-            message = self.ledger.spaces.posted_by(self.session, call)
+            message = self.ledger.spaces.find_posted(self.session, call)
             if message is None:
                 return ToolResult(error="not sent: the process ended first. Send it again if it is still needed.")
             space = self.ledger.spaces.get(message.space)

@@ -60,7 +60,7 @@ def neutralize_message(text: str) -> str:
 
 def neutralize(text: str, known_drops: Collection[str] = ()) -> str:
     """Return `text` without our own forms; calls that read the drops in `known_drops` stay."""
-    text = cut_arrows(CONTROLS.sub("", text))
+    text = remove_arrows(CONTROLS.sub("", text))
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda match: match[0] if match[2] in known_drops else f"recall of {match[2]}", text)
 
@@ -70,7 +70,7 @@ def safe_line(text: str) -> str:
     return clip_text(neutralize(one_line(text)), SAFE_LINE, "...")
 
 
-def cut_arrows(text: str) -> str:
+def remove_arrows(text: str) -> str:
     """Return `text` without the arrows before `TRIGGER` and `RESUME`, searching backwards from there."""
     pieces, end = [], 0
     for mark in _MARK.finditer(text):

@@ -20,7 +20,7 @@ from nexus_cli.tools.process_tree import find_tree
 WITHOUT_TERMINAL = {"TERM": "dumb", "GIT_EDITOR": "true"}
 """Variables of a command, which nobody can type into: git takes a message or a list of commits as it is, so that
 `git rebase --continue` and `git merge` go on, and a commit without a message is refused."""
-MOST_KEPT = 1 << 20
+MAX_KEPT = 1 << 20
 """Most bytes of output that are kept of a command."""
 
 
@@ -34,10 +34,10 @@ class OutputRing:
     def add(self, data: bytes) -> None:
         """Append bytes; the oldest beyond the limit are lost. Amortized linear time."""
         with self._lock:
-            self._data += data[-MOST_KEPT:]
+            self._data += data[-MAX_KEPT:]
             self._total += len(data)
-            if len(self._data) > MOST_KEPT + MOST_KEPT // 8:
-                del self._data[: len(self._data) - MOST_KEPT]
+            if len(self._data) > MAX_KEPT + MAX_KEPT // 8:
+                del self._data[: len(self._data) - MAX_KEPT]
 
     @property
     def has_new(self) -> bool:
@@ -50,7 +50,7 @@ class OutputRing:
         An incomplete UTF-8 character at the end is left for the next call unless the output `is_over`.
         """
         with self._lock:
-            new = min(self._total - self._read, MOST_KEPT)
+            new = min(self._total - self._read, MAX_KEPT)
             lost = self._total - self._read - new
             data = bytes(self._data[len(self._data) - new :]) if new else b""
             incomplete = 0 if is_over else _count_incomplete(data)

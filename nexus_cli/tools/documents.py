@@ -23,9 +23,9 @@ from nexus_cli.tools.own_worker import find_library, run_worker
 PDF_SECONDS = 30.0
 _PDF_WORKER = Path(__file__).with_name("pdf_worker.py").read_text(encoding="utf-8")
 """Read once: if nexus is installed in the project, a command may change the file."""
-_MOST_VALUES = 1_000_000
+_MAX_VALUES = 1_000_000
 """Most values of a notebook, about: parsing takes memory for each. Images in it are one value each."""
-_MOST_TEXT = 400_000
+_MAX_TEXT = 400_000
 """Characters of a notebook after which no further cell is shown."""
 _OUTPUT_LINES = 20
 _OUTPUT_LINE = 200
@@ -122,7 +122,7 @@ def _row(line: bytes) -> JsonObject:
 
 def has_too_many_values(data: bytes) -> bool:
     """Return True for JSON that is not parsed in this process, by the number of its signs."""
-    return sum(map(data.count, (b"{", b"[", b","))) > _MOST_VALUES
+    return sum(map(data.count, (b"{", b"[", b","))) > _MAX_VALUES
 
 
 def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> DocumentPart | None:
@@ -147,7 +147,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
         head = f"{last} {_kind(cell)}: {_source(cell).strip().partition(chr(10))[0][:_HEAD]}"
         rows.append(head if limit == 0 else _show_cell(last, cell))
         written += len(rows[-1])
-        if written > _MOST_TEXT:
+        if written > _MAX_TEXT:
             break
     text = ("\n" if limit == 0 else "\n\n").join(rows)
     stopped = f"stopped after cell {last}: the text is too long" if last < final_cell else ""
@@ -184,7 +184,7 @@ def _show_cell(number: int, cell: JsonObject) -> str:
     outputs = cell.get("outputs")
     rendered, written = list[str](), 0
     for output in outputs if isinstance(outputs, list) else ():
-        if written > _MOST_TEXT:
+        if written > _MAX_TEXT:
             rendered.append("[more output]")
             break
         rendered.append(_show_output(output) if isinstance(output, dict) else "")

@@ -37,7 +37,7 @@ _COMPARED = 4_000_000
 """Most lines before times lines after that are compared directly: more are first split at unique lines."""
 _CONTEXT = 3
 """Unchanged lines around each change."""
-_MOST_NAMED, _LONGEST_NAMED = 100, 60
+_MAX_NAMED, _LONGEST_NAMED = 100, 60
 """Most changes that are named to the model, and characters of each."""
 
 
@@ -70,10 +70,10 @@ def name_changed_lines(before: str, after: str) -> str:
     """
     old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
     changes = list(_changes(old, new))
-    rows = [_name_change(change, new) for change in changes[:_MOST_NAMED]]
-    if len(changes) > _MOST_NAMED:
-        first, last = changes[_MOST_NAMED].new_start + 1, changes[-1].new_end
-        unnamed = len(changes) - _MOST_NAMED
+    rows = [_name_change(change, new) for change in changes[:_MAX_NAMED]]
+    if len(changes) > _MAX_NAMED:
+        first, last = changes[_MAX_NAMED].new_start + 1, changes[-1].new_end
+        unnamed = len(changes) - _MAX_NAMED
         rows.append(f"[further changes: {unnamed:,}; read lines {first}-{max(first, last)} to see them]")
     return "\n".join(rows)
 

@@ -39,7 +39,7 @@ LARGEST = 8 << 20
 """Most bytes of a file for whose text the editor is asked: it answers in one line of JSON."""
 UNKNOWN = "its text could not be read"
 STALE = "changed on disk since it was read: read it again"
-OTHER_CHANGES = "the file changed on disk since it was read: read it before edits that depend on other lines"
+CONFLICTING_CHANGES = "the file changed on disk since it was read: read it before edits that depend on other lines"
 
 
 def read_shown_file(path: Path, services: Mapping[type, Any]) -> FileContent:

@@ -18,7 +18,7 @@ from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_lf
 from nexus_cli.tools.omission import find_new_omission
 
-_ALIKE = "only characters that look alike differ"
+_LOOK_ALIKES = "only characters that look alike differ"
 _BLANKS = "only white space differs"
 _LARGEST = 4_000_000
 """Most characters of a text that are searched."""
@@ -31,25 +31,25 @@ _FORMS = {
     "": "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufe0e\ufe0f\ufeff\x7f",
 }
 """Each form with its look-alikes; invisible characters have none."""
-_ALIKES = str.maketrans({char: form for form, alikes in _FORMS.items() for char in alikes})
+_LOOK_ALIKE_FORMS = str.maketrans({char: form for form, alikes in _FORMS.items() for char in alikes})
 
 
 def _fold(text: str) -> str:
     """Replace each character of `text` by one form for all its look-alikes."""
-    return re.sub(r"[^\S\n]+", " ", unicodedata.normalize("NFKC", text.translate(_ALIKES)))
+    return re.sub(r"[^\S\n]+", " ", unicodedata.normalize("NFKC", text.translate(_LOOK_ALIKE_FORMS)))
 
 
-_MOST_NAMED = 8
-_MOST_SHOWN = 20
+_MAX_NAMED = 8
+_MAX_SHOWN = 20
 """Most lines that are shown of a similar passage."""
-_MOST_LINES = 20_000
-_MOST_COUNTED = 100_000
-_MOST_COMPARED = 50_000_000
+_MAX_LINES = 20_000
+_MAX_COUNTED = 100_000
+_MAX_COMPARED = 50_000_000
 """Most characters that counting the places of a text compares."""
 _CR_ENDS = re.compile(r"(?<!\r)\r++\n")
 BOM = "\ufeff"
 _CANDIDATES = 3
-_TELLING = 4
+_MIN_EVIDENCE = 4
 """Fewest characters of `new` that are taken for a sign of an edit that was made before."""
 _PART = 8
 """Fewest characters of a line of `old` that are looked for within a line."""
@@ -121,12 +121,16 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
         starts = _find_places(text, old, every, stop)
     if not starts:
         nearest = describe_nearest(text, old, stop)
-        hint = _find_done(text, new.removeprefix(BOM), stop) if not nearest or nearest.startswith(". Nearest") else ""
+        hint = (
+            _explain_earlier_edit(text, new.removeprefix(BOM), stop)
+            if not nearest or nearest.startswith(". Nearest")
+            else ""
+        )
         raise ToolError(f"`old` does not occur{hint}{nearest}")
     if len(starts) > 1 and not every:
         lines = list(dict.fromkeys(_line_numbers(text, [start for start, _ in starts])))
-        ellipsis = ", ..." if len(lines) > _MOST_NAMED else ""
-        places_text = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
+        ellipsis = ", ..." if len(lines) > _MAX_NAMED else ""
+        places_text = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MAX_NAMED]))}"
         times = f"{'at least ' if len(starts) >= _most_counted(old) else ''}{len(starts):,} times"
         raise ToolError(f"`old` occurs {times} ({places_text}{ellipsis}): add text around it, or set `all`")
     parts, position = [], 0
@@ -138,9 +142,9 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
     return "".join(parts) + text[position:], len(starts)
 
 
-def _find_done(text: str, new: str, stop: StopFlag) -> str:
-    """Return a hint that an edit was made before, "" unless `new` occurs once and is long enough to tell."""
-    places = _find_places(text, new, False, stop) if len(new.strip()) >= _TELLING else []
+def _explain_earlier_edit(text: str, new: str, stop: StopFlag) -> str:
+    """Return a hint that the edit was made before, "" unless `new` occurs once and is long enough as evidence."""
+    places = _find_places(text, new, False, stop) if len(new.strip()) >= _MIN_EVIDENCE else []
     if len(places) != 1:
         return ""
     (line,) = _line_numbers(text, [places[0][0]])
@@ -194,7 +198,7 @@ def find_all(text: str, part: str, stop: StopFlag, most: int) -> list[int]:
 
 def _most_counted(part: str) -> int:
     """Return the most overlapping places of `part` to count: each is compared in its whole length."""
-    return max(_MOST_NAMED + 1, min(_MOST_COUNTED, _MOST_COMPARED // len(part)))
+    return max(_MAX_NAMED + 1, min(_MAX_COUNTED, _MAX_COMPARED // len(part)))
 
 
 def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
@@ -223,18 +227,18 @@ def describe_nearest(text: str, old: str, stop: StopFlag, name: str = "`old`") -
     if not blanks and (differs := _compare_with_parts(text, old)):
         why = f" ({differs}). Quote the file's own characters"
     if why:
-        wanted = _spell(to_lf(old))
-        places = [place for place in places if wanted in _spell("\n".join(place[1]))] or places
+        wanted = _normalize_line(to_lf(old))
+        places = [place for place in places if wanted in _normalize_line("\n".join(place[1]))] or places
     near = "\n".join(_show_passage(first, block) for first, block in places)
-    scope = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
+    scope = f" in the first {_MAX_LINES:,} lines" if text.count("\n") >= _MAX_LINES else ""
     return f"{why}. Nearest{scope}:\n{near}" if near else why
 
 
 def _show_passage(first: int, lines: Sequence[str]) -> str:
-    """Return the first `_MOST_SHOWN` lines of a passage below the number of its first line, and the numbers of the
+    """Return the first `_MAX_SHOWN` lines of a passage below the number of its first line, and the numbers of the
     others."""
-    omission = f"\n[lines {first + _MOST_SHOWN + 1}-{first + len(lines)} are left out: read them]"
-    return f"line {first + 1}:\n" + "\n".join(lines[:_MOST_SHOWN]) + omission * (len(lines) > _MOST_SHOWN)
+    omission = f"\n[lines {first + _MAX_SHOWN + 1}-{first + len(lines)} are left out: read them]"
+    return f"line {first + 1}:\n" + "\n".join(lines[:_MAX_SHOWN]) + omission * (len(lines) > _MAX_SHOWN)
 
 
 def _compare_with_parts(text: str, old: str) -> str:
@@ -243,7 +247,7 @@ def _compare_with_parts(text: str, old: str) -> str:
     folded = _fold(old_text)
     if not folded.strip() or folded not in _fold(searched):
         return ""
-    return _BLANKS if old_text in searched else _ALIKE
+    return _BLANKS if old_text in searched else _LOOK_ALIKES
 
 
 def _diff_lines(old: Sequence[str], actual: Sequence[str], first: int) -> str:
@@ -270,13 +274,13 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
     """
     old_lines = to_lf(old).removeprefix(BOM).strip("\n").split("\n")
     lines = to_lf(text[:_LARGEST]).split("\n")
-    keys = [_spell(line) for line in lines]
+    keys = [_normalize_line(line) for line in lines]
     for parts, differs in (
         (old_lines, ""),
         (_without_numbers(old_lines), "its lines begin with line numbers, which the file does not have"),
     ):
         stop.raise_if_pressed()
-        keys_of_part = [_spell(part) for part in parts]
+        keys_of_part = [_normalize_line(part) for part in parts]
         if not any(keys_of_part):
             continue
         places = find_lines(keys, keys_of_part, stop)
@@ -286,7 +290,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
                 differs = _BLANKS
             elif not differs and [_fold(line) for line in passage] != [_fold(part) for part in parts]:
                 differs = "only white space, quotes or look-alike characters differ"
-            return places[0] + 1, len(passage), "\n".join(passage), differs or _ALIKE
+            return places[0] + 1, len(passage), "\n".join(passage), differs or _LOOK_ALIKES
     return None
 
 
@@ -296,7 +300,7 @@ def find_lines(lines: Sequence[str], passage: Sequence[str], stop: StopFlag) -> 
     return [line - 1 for line in _line_numbers(joined, find_all(joined, part, stop, 2))]
 
 
-def _spell(line: str) -> str:
+def _normalize_line(line: str) -> str:
     """Return the form of a line without its white space and with one kind of quote."""
     return "".join(_fold(line).split()).replace('"', "'").replace("`", "'")
 
@@ -313,7 +317,7 @@ def _without_numbers(lines: Sequence[str]) -> list[str]:
 def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:
     """Return True if only white space differs, and the most similar passages, disjoint: first line, and lines."""
     old_lines = to_lf(old).strip("\n").split("\n")
-    lines = to_lf(text).split("\n", _MOST_LINES)[:_MOST_LINES]
+    lines = to_lf(text).split("\n", _MAX_LINES)[:_MAX_LINES]
     anchor = max(range(len(old_lines)), key=lambda i: len(old_lines[i].strip()))
     key = old_lines[anchor].strip()
     if not key:

@@ -166,7 +166,7 @@ def check_regular(mode: int) -> None:
 
 _SAMPLE = 64 * 1024
 """First bytes of a stream that decide whether it is binary."""
-_LEAST = 16
+_MIN = 16
 """Least bytes for the detection of UTF-16 without a byte order mark."""
 _CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\v\f\r\b\a\x1a\x1b\x1c\x1d\x1e\x1f"))
 """Control characters that are rare in text. Separators (0x1c to 0x1f) are not: data in text form uses them."""
@@ -215,7 +215,7 @@ def output_as_text(data: bytes) -> str:
 def _utf_16(data: bytes) -> DecodedText | None:
     """Decode UTF-16 without a byte order mark: at least 90 % of every second byte are NUL, none of the others."""
     head = data[:_SAMPLE]
-    if len(data) < _LEAST or len(data) % 2 or data.startswith(tuple(bom for bom, _ in MARKS)):
+    if len(data) < _MIN or len(data) % 2 or data.startswith(tuple(bom for bom, _ in MARKS)):
         return None
     for encoding, offset in (("utf-16-le", 1), ("utf-16-be", 0)):
         if not head[1 - offset :: 2].count(0) and head[offset::2].count(0) * 10 >= len(head[offset::2]) * 9:
@@ -227,7 +227,7 @@ def _utf_16(data: bytes) -> DecodedText | None:
 def _is_noise(read: DecodedText) -> bool:
     """Return True if more than a tenth are stray bytes, and more than the UTF-8 characters outside of ASCII."""
     beyond_ascii = len(read.text) - len(read.text.encode("ascii", "ignore"))
-    return read.stray_bytes * 10 > len(read.text) and read.stray_bytes * 2 > beyond_ascii
+    return read.invalid_bytes * 10 > len(read.text) and read.invalid_bytes * 2 > beyond_ascii
 
 
 _COMPARED = 4_000_000

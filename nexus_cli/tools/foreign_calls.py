@@ -28,7 +28,7 @@ ADD, UPDATE, DELETE, MOVE = "*** Add File: ", "*** Update File: ", "*** Delete F
 _MISSING: Any = object()
 _SHELL_PATCH = re.compile(r"\s*(?:apply_patch|applypatch)\s*<<\s*(['\"]?)(\w+)\1\n(.*\n)\2\s*", re.DOTALL)
 """A patch as the here-document of a command line."""
-_SEVERAL = re.compile(r";|\n|\|\||(?<![&>])&(?!&)")
+_COMMAND_SEPARATORS = re.compile(r";|\n|\|\||(?<![&>])&(?!&)")
 """Signs that let a command line go on after its first command failed."""
 
 
@@ -220,7 +220,7 @@ def _run_in(folder: Any, command: Any) -> str:
     if folder in (_MISSING, "", "."):
         return command
     enter = f"cd {shlex.quote(folder)}"
-    return f"{enter} || exit 1\n{command}" if _SEVERAL.search(command) else f"{enter} && {command}"
+    return f"{enter} || exit 1\n{command}" if _COMMAND_SEPARATORS.search(command) else f"{enter} && {command}"
 
 
 def _shell_patch(value: Any) -> str:

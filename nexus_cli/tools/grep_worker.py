@@ -27,13 +27,13 @@ from typing import Any, BinaryIO
 
 HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
-MOST_CONTEXT = 1000
+MAX_CONTEXT = 1000
 """Most context lines before a match."""
 COUNTING_SECONDS = 0.3
 """Time in which the matches beyond the limit are counted."""
 BAD_PATTERN, NO_FOLDER = 3, 4
 """Exit status if the search did not begin; the answer has the reason."""
-MOST_MEMORY = 2 << 30
+MAX_MEMORY = 2 << 30
 """Most bytes of address space, where the system can bound it."""
 _DECODER = "nexus_cli.core.decode"
 _SOURCES: dict[str, str] = {}
@@ -158,7 +158,7 @@ class FileHits:
 
     def __init__(self, context: int, limit: int) -> None:
         self._limit = limit
-        self._before: deque[tuple[int, str]] = deque(maxlen=min(context, MOST_CONTEXT))
+        self._before: deque[tuple[int, str]] = deque(maxlen=min(context, MAX_CONTEXT))
         self.matches = 0
         self.more = False
         """True if there is a match beyond the limit."""
@@ -300,7 +300,7 @@ def main() -> int:
     with open(0, "rb", closefd=False) as source:
         head, _, path_data = source.read().partition(b"\n")
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     values: dict[str, Any] = json.loads(head)
     _SOURCES[_DECODER] = values.pop("decoder")
     sys.path += values.pop("libraries", ())  # last, so that nothing shadows the standard library

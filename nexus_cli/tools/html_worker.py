@@ -14,11 +14,11 @@ import time
 from contextlib import suppress
 from typing import Any
 
-MOST_MEMORY = 1 << 30
+MAX_MEMORY = 1 << 30
 """Most bytes of address space, where the system can bound it."""
 MANY_CELLS = 2_000
 """Cells of a page above which its tables are written as plain rows: Markdown takes several times as long."""
-_UNSHOWN = ("script", "style", "noscript", "template", "svg", "iframe")
+_HIDDEN_TAGS = ("script", "style", "noscript", "template", "svg", "iframe")
 _CELLS = ("td", "th")
 _PARTS = ("thead", "tbody", "tfoot", "tr", *_CELLS)
 
@@ -30,7 +30,7 @@ def to_markdown(body: bytes, charset: str, ends: float) -> str:
     from markdownify import MarkdownConverter  # noqa: PLC0415
 
     soup = BeautifulSoup(body, "html.parser", from_encoding=charset or None)
-    for tag in soup(_UNSHOWN):
+    for tag in soup(_HIDDEN_TAGS):
         tag.decompose()
     main_part = soup.find("main") or soup.body or soup
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
@@ -70,7 +70,7 @@ def _stop(number: int, frame: object) -> None:
 def main() -> None:
     """Convert the page on stdin."""
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     job = json.loads(sys.stdin.buffer.readline())
     ends = time.monotonic() + job["seconds"]
     sys.path.extend(job["libraries"])

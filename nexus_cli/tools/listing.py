@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import SETTINGS, split_environments
-from nexus_cli.config.protected_places import MADE_BY_TOOLS, SecretPlaces
+from nexus_cli.config.protected_places import BUILD_FOLDERS, SecretPlaces
 from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.real_files import open_folder, open_listable, real_path, scan_folder, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
@@ -41,7 +41,7 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
         with open_folder(root) as handle:
             program = find_program("git", project)
             files = _list_with_git(program, handle, root, project, stop) if program else []
-            files = files or list(_walk(handle, MADE_BY_TOOLS, stop)) or list(_walk(handle, frozenset(), stop))
+            files = files or list(_walk(handle, BUILD_FOLDERS, stop)) or list(_walk(handle, frozenset(), stop))
     except OSError:
         return []
     secrets = SecretPlaces(places(), project)
@@ -131,7 +131,7 @@ def _list_nested(git: Git, folder: int, last: str, name: str, stop: StopFlag, de
     """Return the files of the repository `last` in `folder`, each prefixed by `name`; [] if it is no folder."""
     try:
         with open_folder(last, inside=folder) as nested:
-            files = _list_by_git(git, nested, stop, depth + 1) or _walk(nested, MADE_BY_TOOLS, stop)
+            files = _list_by_git(git, nested, stop, depth + 1) or _walk(nested, BUILD_FOLDERS, stop)
             return [f"{name}/{inner}" for inner in files]
     except OSError:
         return []

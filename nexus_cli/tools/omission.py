@@ -31,7 +31,7 @@ _PLAIN = re.compile(
 """An omission by itself."""
 _DOTTED = re.compile(rf"(?:{_REMAINDER}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
 """An omission with an ellipsis on either side."""
-_APART = re.compile(
+_SEPARATE_OMISSION = re.compile(
     rf"{_LEAD}(?:rest|remainder|remaining|existing|unchanged|omitted)(?: \w+){{0,3}}(?: {_STATE})?"
     rf"|{_LEAD}(?:more|additional|further) {_NOUN}(?: {_STATE})?|(?:\w+ ){{0,3}}{_UNCHANGED}|snip"
 )
@@ -68,4 +68,4 @@ def _is_omission(text: str) -> bool:
     apart = before or bool(re.match(rf"\W*?\s\W*?{_DOTS}", tail))
     if not (comment or bracket) or not apart:
         return False
-    return bool(_APART.fullmatch(words) or (before and after and _BETWEEN.fullmatch(words)))
+    return bool(_SEPARATE_OMISSION.fullmatch(words) or (before and after and _BETWEEN.fullmatch(words)))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 LONGEST_ROW = 120
 LONGEST_LINE = 400
 """Longest line that is matched: minified code has lines of a megabyte."""
-MOST_LINES = 200_000
+MAX_LINES = 200_000
 _JS = (
     r"(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?"
     r"(?:(?:async\s+)?function\b|class\b|interface\b|enum\b|namespace\b|type\s+\w+\s*[=<])"
@@ -61,13 +61,13 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 
 
 def outline_text(name: str, text: str) -> str:
-    """Return rows `LINE: TEXT` of definitions or headings, at most `MOST_ROWS`; "" if none is recognized."""
+    """Return rows `LINE: TEXT` of definitions or headings, at most `MAX_ROWS`; "" if none is recognized."""
     rows = list(_find_rows(name.lower(), text))
     kept_rows, level = rows, max((depth for depth, _, _ in rows), default=0)
-    while len(kept_rows) > MOST_ROWS and level > min(depth for depth, _, _ in kept_rows):
+    while len(kept_rows) > MAX_ROWS and level > min(depth for depth, _, _ in kept_rows):
         level = max(depth for depth, _, _ in kept_rows)
-        kept_rows = [row for row in kept_rows if row[0] < level] or kept_rows[:MOST_ROWS]
-    kept_rows = kept_rows[:MOST_ROWS]
+        kept_rows = [row for row in kept_rows if row[0] < level] or kept_rows[:MAX_ROWS]
+    kept_rows = kept_rows[:MAX_ROWS]
     more_line = [f"[{len(rows) - len(kept_rows):,} more]"] if len(kept_rows) < len(rows) else []
     return "\n".join([*(f"{number}: {line}" for _, number, line in kept_rows), *more_line])
 
@@ -79,7 +79,7 @@ def _find_rows(name: str, text: str) -> Iterator[tuple[int, int, str]]:
     if not expression and not marked:
         return
     pattern, fence = _HEADING if marked else re.compile(expression), ""
-    for number, line in enumerate(text.split("\n", MOST_LINES)[:MOST_LINES], 1):
+    for number, line in enumerate(text.split("\n", MAX_LINES)[:MAX_LINES], 1):
         line = line[:LONGEST_LINE].rstrip()
         if marked and (mark := _FENCE.match(line)):
             fence = "" if fence == mark[1] else fence or mark[1]

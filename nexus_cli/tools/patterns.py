@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from nexus_cli.core.path_globs import compile_signs
 from nexus_cli.tools.files import ToolError
 
-_MOST = 256
-_MOST_TEXT = 64_000
+_MAX = 256
+_MAX_TEXT = 64_000
 """Most characters of all patterns that braces expand to."""
 _LONGEST = 1000
 """Most characters of a pattern that can match: time and memory grow with its length."""
@@ -39,11 +39,11 @@ class PathPattern:
         if "\0" in pattern:
             raise ToolError("the pattern must not contain a NUL: no path does")
         self._undivided = _PatternChoice(pattern)
-        if len(parts) > _MOST:
-            raise ToolError(f"the list has more than {_MOST} patterns")
+        if len(parts) > _MAX:
+            raise ToolError(f"the list has more than {_MAX} patterns")
         self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
-        if sum(len(part.choices) for part in self._parts) > 2 * _MOST:
-            raise ToolError(f"the braces expand to more than {2 * _MOST} patterns")
+        if sum(len(part.choices) for part in self._parts) > 2 * _MAX:
+            raise ToolError(f"the braces expand to more than {2 * _MAX} patterns")
 
     def select(self, paths: Sequence[str], step: Callable[[], None] = lambda: None) -> list[str]:
         """Return those of `paths` (relative, with `/`) that match.
@@ -129,6 +129,6 @@ def _expand_braces(pattern: str) -> list[str]:
         else:
             expanded.append(current)
         count = len(expanded) + len(waiting)
-        if count > _MOST or (count > 1 and count * len(pattern) > _MOST_TEXT):
-            raise ToolError(f"the braces expand to more than {_MOST} patterns")
+        if count > _MAX or (count > 1 and count * len(pattern) > _MAX_TEXT):
+            raise ToolError(f"the braces expand to more than {_MAX} patterns")
     return expanded

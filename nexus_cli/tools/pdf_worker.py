@@ -19,17 +19,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-MOST_MEMORY = 1 << 30
+MAX_MEMORY = 1 << 30
 """Most bytes of address space, where the system can bound it."""
-MOST_TEXT = 400_000
+MAX_TEXT = 400_000
 """Characters after which no further page is read."""
 LONGEST_HEADING = 100
-MOST_SCALE = 4.0
+MAX_SCALE = 4.0
 """Pixels per point (1/72 inch) in the picture of a small page."""
-MOST_SIDE = 1_568
-MOST_PIXELS = 1_150_000
+MAX_SIDE = 1_568
+MAX_PIXELS = 1_150_000
 """Most pixels of a picture's side, and of a picture: larger ones are made smaller at Anthropic. The PNG of so many
-pixels fits `image_check.MOST_BYTES`, whatever they show."""
+pixels fits `image_check.MAX_BYTES`, whatever they show."""
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     job = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     sys.path.extend(job["libraries"])
     from pypdfium2 import PdfDocument  # noqa: PLC0415  (found in a folder of the job)
 
@@ -64,7 +64,7 @@ def main() -> None:
         written += len(text)
         if not text:
             blank.append(number)
-        if written > MOST_TEXT:
+        if written > MAX_TEXT:
             return
     pages = range(job["first"], last + 1)
     chosen = pages if len(pages) <= job["pictures"] else blank[: job["pictures"]]
@@ -78,7 +78,7 @@ def _draw_pages(document: Any, numbers: Sequence[int]) -> None:
         with suppress(Exception):  # whatever a damaged page raises: the others may be sound
             page = document[number - 1]
             width, height = page.get_size()
-            scale = min(MOST_SCALE, MOST_SIDE / max(width, height), math.sqrt(MOST_PIXELS / (width * height)))
+            scale = min(MAX_SCALE, MAX_SIDE / max(width, height), math.sqrt(MAX_PIXELS / (width * height)))
             drawn = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)
             picture = _make_png(bytes(drawn.buffer), drawn.width, drawn.height, drawn.stride)
             _write({"picture": number, "png": base64.b64encode(picture).decode("ascii")})

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from nexus_cli.config.host_environment import CHILD_OF, host_environment
+from nexus_cli.config.host_environment import CHILD_MARK, host_environment
 from nexus_cli.config.programs import find_program
-from nexus_cli.core.elide import describe_uncounted
+from nexus_cli.core.elide import describe_discarded
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
@@ -60,7 +60,7 @@ class BoundedOutput:
     def join(self) -> bytes:
         """Return the kept bytes, with a line in place of the others."""
         self._trim()
-        hole = f"{describe_uncounted(self.uncounted, 'output')}\n" if self.uncounted else ""
+        hole = f"{describe_discarded(self.uncounted, 'output')}\n" if self.uncounted else ""
         return b"".join((self._head, hole.encode(), self._tail))
 
     def _trim(self) -> None:
@@ -138,7 +138,7 @@ def run_process(
     """
     stop.raise_if_pressed()
     mark, environment = secrets.token_hex(16), host_environment(env, cwd)
-    environment[CHILD_OF] = " ".join((*environment.get(CHILD_OF, "").split(), mark))
+    environment[CHILD_MARK] = " ".join((*environment.get(CHILD_MARK, "").split(), mark))
     start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
     watched: AbstractContextManager[Sequence[str]] = contextlib.nullcontext(())
     if confinement is not None:

@@ -35,7 +35,7 @@ class Process:
     """A running process; not equal to a later one with the same pid (if there is /proc)."""
 
     pid: int
-    born: str = ""
+    start_ticks: str = ""
     """Start time in the system's clock ticks; "" if unknown."""
 
 

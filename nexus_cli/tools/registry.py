@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nexus_cli.tools.foreign_calls import ForeignCalls
 
 _NAME = re.compile(r"(?!mcp__)[A-Za-z][A-Za-z0-9_-]{0,63}")
-MOST_FOUND = 30
+MAX_FOUND = 30
 """Most tools of a search."""
 _WORD = re.compile(r"[a-z0-9]+")
 
@@ -100,7 +100,7 @@ def past_tools() -> ToolRegistry:
     return ToolRegistry(replace(tool, needs=()) for tool in discover_tools().values())
 
 
-def tells_person(name: str) -> bool:
+def is_shown_to_person(name: str) -> bool:
     """Return True if the result of a built-in tool is one line for the person (`Tool.tells`)."""
     tool = find_tool(name)
     return tool is not None and tool.tells
@@ -232,9 +232,9 @@ class ToolRegistry:
             if tool.behind or tool.server
         ]
         ranked = sorted((row for row in scored if row[0]), key=lambda pair: -pair[0])
-        lines = [f"{tool.name}: {tool.behind or one_line(tool.description)[:160]}" for _, tool in ranked[:MOST_FOUND]]
-        if len(ranked) > MOST_FOUND:
-            lines.append(f"[{len(ranked) - MOST_FOUND} more: search with other words]")
+        lines = [f"{tool.name}: {tool.behind or one_line(tool.description)[:160]}" for _, tool in ranked[:MAX_FOUND]]
+        if len(ranked) > MAX_FOUND:
+            lines.append(f"[{len(ranked) - MAX_FOUND} more: search with other words]")
         return "\n".join(lines)
 
     def get_definitions(self) -> list[dict[str, Any]]:

@@ -38,9 +38,9 @@ _TYPES: Mapping[str, Any] = {
     "object": Mapping,
     "null": NoneType,
 }
-UNSAID = ("additionalProperties", "minimum")
-"""Keywords of our schemas that the model can do without, where their value is a number or False."""
-_LIKE = 0.4
+UNSENT_KEYWORDS = ("additionalProperties", "minimum")
+"""Keywords of tool schemas that are not sent to the model if their value is a number or False."""
+_MIN_SIMILARITY = 0.4
 """Least similarity of an unknown argument with one that takes its value."""
 _LONGEST_QUOTE = 60
 _EXCERPT_LENGTH = 120
@@ -82,7 +82,9 @@ def check_arguments(value: Any, schema: JsonObject, path: str = "") -> tuple[Any
                 checked[name], inner_faults = check_arguments(argument, inner, prefix + name)
                 faults += inner_faults
             elif inner is False:
-                faults.append(f"`{prefix}{name}` is unknown{_instead(name, argument, properties, value)}")
+                faults.append(
+                    f"`{prefix}{name}` is unknown{_find_misnamed_argument(name, argument, properties, value)}"
+                )
         value = checked
     elif isinstance(value, list | tuple) and "items" in schema:
         checks = [check_arguments(element, schema["items"], f"{path}[{place}]") for place, element in enumerate(value)]
@@ -132,7 +134,8 @@ def sent_schema(schema: Any) -> Any:
         unsaid = {
             key
             for key, part in schema.items()
-            if (key in UNSAID and isinstance(part, int)) or (isinstance(part, Mapping) and part.get("sent") is False)
+            if (key in UNSENT_KEYWORDS and isinstance(part, int))
+            or (isinstance(part, Mapping) and part.get("sent") is False)
         }
         return {key: sent_schema(part) for key, part in schema.items() if key not in unsaid}
     return [sent_schema(element) for element in schema] if isinstance(schema, list | tuple) else schema
@@ -187,16 +190,16 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
     return parsed if _has_type(parsed, kind) else value
 
 
-def _instead(name: str, value: Any, properties: JsonObject, arguments: JsonObject) -> str:
-    """Return the argument for which an unknown one may stand, first of those that are not given and take `value`."""
-    free = [key for key, schema in properties.items() if key not in arguments and _takes(schema, value)]
+def _find_misnamed_argument(name: str, value: Any, properties: JsonObject, arguments: JsonObject) -> str:
+    """Return the argument that an unknown name may mean, preferably a missing one that accepts `value`."""
+    free = [key for key, schema in properties.items() if key not in arguments and _accepts_value(schema, value)]
     parts = (key for key in properties if key in name.casefold() or name.casefold() in key)
-    if near := nearest_name(name, free, _LIKE) or nearest_name(name, properties) or next(parts, ""):
+    if near := nearest_name(name, free, _MIN_SIMILARITY) or nearest_name(name, properties) or next(parts, ""):
         return f"; did you mean `{near}`?"
     return f"; known: {', '.join(f'`{key}`' for key in properties)}" if properties else ""
 
 
-def _takes(schema: Any, value: Any) -> bool:
+def _accepts_value(schema: Any, value: Any) -> bool:
     return not (isinstance(schema, Mapping) and check_arguments(value, schema)[1])
 
 

@@ -31,9 +31,9 @@ from nexus_cli.tools.process_tree import read_stat
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0
 """Time limit of one request."""
-MOST_BODY = 1 << 20
+MAX_BODY = 1 << 20
 """Most bytes of a body in which a field or text is looked for."""
-MOST_FILES = 1000
+MAX_FILES = 1000
 """Most files of a pattern."""
 POLLED = {"file": (1.0, 5.0), "process": (1.0, 5.0), "url": (15.0, 60.0)}
 """By kind: seconds between two checks, at first and later."""
@@ -64,7 +64,7 @@ def look(kind: str, value: JsonObject, connect: Connect | None = None) -> JsonOb
 
 def _look_at_page(value: JsonObject, connect: Connect | None) -> JsonObject | None:
     match = value.get("match", ())
-    status, text = request_page(value["url"], MOST_BODY if match else 0, connect)
+    status, text = request_page(value["url"], MAX_BODY if match else 0, connect)
     fits_status = fnmatch.fnmatchcase(str(status), str(value["status"]).lower().replace("x", "?"))  # such as 2xx
     if status is None or not fits_status or not matches(match, text):
         return None
@@ -104,14 +104,14 @@ def is_glob(path: Path) -> bool:
 
 
 def glob_states(path: Path) -> dict[str, list[int] | None]:
-    """Return the states of the files whose names match that of `path`, at most `MOST_FILES`."""
+    """Return the states of the files whose names match that of `path`, at most `MAX_FILES`."""
     names: list[str] = []
     with suppress(OSError):
         names = fnmatch.filter(list_folder(path.parent), path.name)
     visible_names = (name for name in names if path.name.startswith(".") or not name.startswith("."))
     return {
         file_path: file_state(Path(file_path))
-        for file_path in sorted(f"{path.parent}/{name}" for name in islice(visible_names, MOST_FILES))
+        for file_path in sorted(f"{path.parent}/{name}" for name in islice(visible_names, MAX_FILES))
     }
 
 

@@ -26,9 +26,9 @@ from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.own_worker import find_library, run_worker
 
-MOST_BYTES = 5 << 20
+MAX_BYTES = 5 << 20
 """Most bytes of a body that are read, and most after decompression; the rest is left out."""
-MOST_HTML = 2 << 20
+MAX_HTML = 2 << 20
 """Most bytes of HTML that are converted, which takes seconds per megabyte."""
 CONVERSION_SECONDS = 30.0
 MARKDOWN_SHARE = 0.6
@@ -65,7 +65,7 @@ class WebPage:
 
     status: int
     body: bytes
-    """After decompression; at most `MOST_BYTES`."""
+    """After decompression; at most `MAX_BYTES`."""
     kind: str
     """The media type, such as `text/html`; "" if the answer names none."""
     charset: str = ""
@@ -133,12 +133,12 @@ def request_page(url: str) -> WebPage:
         with send_request(opened, ends, headers) as answer:
             response_headers: Message = answer.headers
             location = response_headers.get("Location", "") if answer.status in REDIRECTS else ""
-            data = b"" if location else answer.read(MOST_BYTES + 1)
-            body, is_cut = _decompress(data[:MOST_BYTES], response_headers.get("Content-Encoding", "").strip().lower())
+            data = b"" if location else answer.read(MAX_BYTES + 1)
+            body, is_cut = _decompress(data[:MAX_BYTES], response_headers.get("Content-Encoding", "").strip().lower())
             goes = urljoin(url, location) if location else ""
             # A connection that ends early ends the read without an error.
             is_short = bool(answer.length) or (not location and time.monotonic() >= ends)
-            cut = is_cut or is_short or len(data) > MOST_BYTES
+            cut = is_cut or is_short or len(data) > MAX_BYTES
             kind = response_headers.get_content_type() if "Content-Type" in response_headers else ""
             return WebPage(answer.status, body, kind, response_headers.get_content_charset() or "", goes, cut)
     except ProxyError as error:
@@ -170,7 +170,7 @@ def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
     try:
         libraries = find_library("bs4", project)
         options = {"charset": page.charset, "libraries": libraries, "seconds": CONVERSION_SECONDS * MARKDOWN_SHARE}
-        job = json.dumps(options).encode() + b"\n" + page.body[:MOST_HTML]
+        job = json.dumps(options).encode() + b"\n" + page.body[:MAX_HTML]
         outcome = run_worker(
             _HTML_WORKER, job, project=project, stop=stop, seconds=CONVERSION_SECONDS, libraries=libraries
         )
@@ -180,7 +180,7 @@ def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
         raise PageError(f"its HTML was not converted within {CONVERSION_SECONDS:.0f} s")
     if outcome.status:
         raise PageError("its HTML cannot be converted")
-    cut = "\n[The HTML after this point was not converted.]" if len(page.body) > MOST_HTML else ""
+    cut = "\n[The HTML after this point was not converted.]" if len(page.body) > MAX_HTML else ""
     return outcome.output.decode("utf-8", "replace") + cut
 
 
@@ -208,14 +208,14 @@ def _connect(addresses: list[str], port: int, ends: float) -> socket.socket:
 
 
 def _decompress(data: bytes, encoding: str) -> tuple[bytes, bool]:
-    """Return at most `MOST_BYTES` of the decompressed data, and True if there is more, or its end is missing."""
+    """Return at most `MAX_BYTES` of the decompressed data, and True if there is more, or its end is missing."""
     if encoding in ("", "identity"):
         return data, False
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise PageError(f"its content encoding {encoding[:40]!r} is not supported")
     reader = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        decompressed = reader.decompress(data, MOST_BYTES)
+        decompressed = reader.decompress(data, MAX_BYTES)
     except zlib.error as error:
         raise PageError(f"its compressed content is damaged: {error}") from None
     return decompressed, bool(data) and not reader.eof

@@ -80,7 +80,7 @@ class PresentState:
         return self.holds(state) and own_rights == (state.mode, state.owner, state.attributes)
 
 
-NOT_THERE = PresentState(ABSENT_STATE)
+ABSENT_PRESENT_STATE = PresentState(ABSENT_STATE)
 
 
 def is_content(data: bytes, content: str) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 _STAT = struct.Struct(">10I")
 """ctime (s, ns), mtime (s, ns), dev, inode, mode, uid, gid and size of an entry; all cut to 32 bits."""
 _EXTENDED, _ASSUMED, _STAGE, _NAME = 0x4000, 0x8000, 0x3000, 0xFFF
-_MOST_DIGITS = 5
+_MAX_DIGITS = 5
 """Most bytes of a number: no name is longer."""
 _KIND = 0o170000
 
@@ -77,7 +77,7 @@ def read_index(data: bytes, length: int, *, may_be_split: bool = False) -> Itera
 def _read_number(data: bytes, offset: int) -> tuple[int, int]:
     """Return a number of variable length, as git writes it, and the place after it. Raises `ValueError`."""
     value = -1
-    for place, byte in enumerate(data[offset : offset + _MOST_DIGITS], offset + 1):
+    for place, byte in enumerate(data[offset : offset + _MAX_DIGITS], offset + 1):
         value = ((value + 1) << 7) | (byte & 0x7F)
         if not byte & 0x80:
             return value, place

@@ -17,14 +17,14 @@ from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, link_content
 from nexus_cli.tree.file_state import ABSENT_STATE, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
 
-MOST_COPIED = 200_000_000
+MAX_COPIED = 200_000_000
 """Most bytes of a file that is copied; a larger one is kept by a hard link. `undo.max_file_mb` sets another bound for
 looks."""
-MOST_COPIED_AT_ONCE = 250_000_000
+MAX_COPIED_AT_ONCE = 250_000_000
 """Most bytes that one look copies; further files are kept by hard links."""
 NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 """Errors of a file system that cannot link a file to the store."""
-MOST_SYNCED = 50
+MAX_SYNCED = 50
 """Most copies of one look that are synced one by one: for thousands that would take seconds."""
 RACY = 50_000_000
 """Nanoseconds after a change within which the clock of the file system may hide another one."""
@@ -57,7 +57,7 @@ NOTHING = StampedState(ABSENT_STATE, (0, 0, 0, 0, 0))
 
 @contextmanager
 def open_states(
-    root: str | os.PathLike[str], store: ByteStore | None, seconds: float, most: int = MOST_COPIED
+    root: str | os.PathLike[str], store: ByteStore | None, seconds: float, most: int = MAX_COPIED
 ) -> Iterator[StateReader]:
     """Yield a reader of the states below the folder `root`. Raises `OSError` if that cannot be opened."""
     with open_folder(os.fspath(root)) as folder:
@@ -77,7 +77,7 @@ class StateReader:
         self.chain = FolderChain(root)
         self._store = store
         self._most = most
-        self._copy_allowance = max(MOST_COPIED_AT_ONCE, most)
+        self._copy_allowance = max(MAX_COPIED_AT_ONCE, most)
         self._copies = 0
         self._seconds = seconds
         self.begin()
@@ -165,7 +165,7 @@ class StateReader:
             file.seek(0)
             self._copy_allowance -= size
             self._copies += 1
-            return self._store.put(file, synced=self._copies <= MOST_SYNCED, most=size)
+            return self._store.put(file, synced=self._copies <= MAX_SYNCED, most=size)
 
 
 def describe(folder: int, name: str, status: os.stat_result) -> StampedState:

@@ -32,7 +32,7 @@ from nexus_cli.tree.write_state import DRAFT_MODE, ChangedMeanwhileError, finish
 
 _UNREACHABLE = {*REPLACED, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG}
 """Errors that mean that there is nothing, or nothing in reach of our rights. With others the result is unknown."""
-MOST_LEVELS = 64
+MAX_LEVELS = 64
 """Most nested folders; each needs an open descriptor."""
 
 
@@ -82,9 +82,9 @@ class RealTree:
         return []
 
     def walk(self, path: str) -> Iterator[str]:
-        """Yield `path` and the paths below it, breadth first, down to `MOST_LEVELS`."""
+        """Yield `path` and the paths below it, breadth first, down to `MAX_LEVELS`."""
         waiting = deque([(path, self.is_folder(path))])
-        deepest = path.count("/") + MOST_LEVELS
+        deepest = path.count("/") + MAX_LEVELS
         while waiting:
             path, is_folder = waiting.popleft()
             yield path

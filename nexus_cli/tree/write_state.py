@@ -34,12 +34,12 @@ from nexus_cli.tree.blob_hash import HASHES, blob_hash
 from nexus_cli.tree.byte_store import ByteStore, link_content
 from nexus_cli.tree.file_state import (
     ABSENT,
+    ABSENT_PRESENT_STATE,
     BLOCKED,
     FILE,
     FOLDER,
     GIT,
     LINK,
-    NOT_THERE,
     PIPE,
     SHA256,
     FileState,
@@ -78,7 +78,7 @@ def look_at(root: int, path: str, compared: Iterable[str], *, lists: bool = Fals
                 contents = frozenset(list_folder(name, inside=folder))
             return PresentState(state, contents, _stamp(status))
     except FileNotFoundError:
-        return NOT_THERE
+        return ABSENT_PRESENT_STATE
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
@@ -172,14 +172,14 @@ def _link_draft(root: int, path: str, folder: int, draft: str, now: PresentState
 
 
 def make_folder(root: int, path: str) -> None:
-    """Make the folder `path` for its owner alone, or `open_up` the present one. Raises as `write_state`."""
+    """Make the folder `path` for its owner alone, or `make_writable` the present one. Raises as `write_state`."""
     with open_parent(path, inside=root, create=True) as (folder, name), suppress(FileExistsError):
         os.mkdir(name, DRAFT_MODE, dir_fd=folder)
-    open_up(root, path)
+    make_writable(root, path)
 
 
-def open_up(root: int, path: str) -> None:
-    """Let the owner of the folder `path` write in it, if that runs nexus. Raises as `write_state`."""
+def make_writable(root: int, path: str) -> None:
+    """Make the folder `path` writable for its owner, if that user runs nexus. Raises as `write_state`."""
     with open_parent(path, inside=root) as (folder, name), _open_place(folder, name) as place:
         status = os.stat(place)
         if not stat.S_ISDIR(status.st_mode):

@@ -30,7 +30,7 @@ async def run_on_terminal(command: Sequence[str], *, text: bytes | None = None) 
     Where a program reads our stdout, that of `command` is our stderr. If cancelled, ends the program first: with
     SIGTERM, and after `PATIENCE` seconds by force. Raises `OSError` or `ValueError` if it cannot be started.
     """
-    with _deaf():
+    with _ignore_signal_keys():
         process = await start_program_async(
             command,
             env=program_environment(os.environ),
@@ -62,8 +62,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Ignore Ctrl+C and Ctrl+backslash while the program runs: the terminal sends them to us as well."""
+def _ignore_signal_keys() -> Iterator[None]:
+    """Ignore Ctrl+C and Ctrl+backslash while the program runs: the terminal sends their signals to nexus too."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

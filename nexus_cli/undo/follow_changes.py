@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nexus_cli.config.command_records import overlaps
 from nexus_cli.config.file_lock import FileLock, read_held
-from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.config.protected_places import BUILD_FOLDERS
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import reason_of, write_failure_hint
@@ -29,7 +29,7 @@ from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, StampedState, make_stamp, open_states
+from nexus_cli.tree.read_state import MAX_COPIED, NOTHING, RACY, StampedState, make_stamp, open_states
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.coverage import PROJECT_ITSELF
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
@@ -76,7 +76,7 @@ def drop_recorded(
     changes: list[FileChange], step: Step, other_steps: Sequence[Step], shared: set[str]
 ) -> list[FileChange]:
     """Return `changes` without those that `other_steps` recorded, but for unsure ones in `shared`, see
-    `_drop_of_others`.
+    `_drop_foreign_changes`.
 
     Where the command changed a path before or after them, or both, these parts are left.
     """
@@ -146,7 +146,7 @@ def _identify(root: str, change: FileChange, stamped: StampedState) -> FileChang
     """Return a change with the digest of a file that could not be copied, as on a full disk: without it an undo cannot
     tell that nobody has changed the file since. A file that differs from `stamped` has none. Blocks."""
     after = change.after
-    if after.kind == FILE and not (after.content or change.is_earlier) and after.size <= MOST_COPIED:
+    if after.kind == FILE and not (after.content or change.is_earlier) and after.size <= MAX_COPIED:
         with suppress(OSError), open_real(Path(root, change.path)) as file:
             if make_stamp(os.fstat(file.fileno()))[:3] == stamped.stamp[:3]:
                 return replace(change, after=replace(after, content=hash_file(file)))
@@ -167,7 +167,7 @@ _IDENTIFYING = 2.0
 _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
-KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
+KILLED_MEANWHILE = "nexus was killed in it, so that all changes since are counted as its own"
 NOT_NOTED = "this step cannot be recorded"
 KILLED = "nexus was killed during this command, and the record of the files was lost"
 TOO_MANY = f"more than {MOST:,} files, or a scan takes longer than {WALK_SECONDS:.0f} s: new files are not tracked"
@@ -208,7 +208,7 @@ class ChangeJournal:
     """False if nothing is to be saved: changed files are found, but neither kept nor put in the journal."""
     most: int = 2_000_000_000
     """Most bytes of all copies, see `retention`."""
-    most_file: int = MOST_COPIED
+    most_file: int = MAX_COPIED
     """Most bytes of a file that a look copies."""
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _running: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -303,7 +303,7 @@ class ChangeJournal:
                 after = begun.project.end(look)
                 states = after.states
                 changes, names = compare_looks(look, after)
-                excluded = begun.project.find_made(names)
+                excluded = begun.project.find_generated(names)
                 names = [name for name in names if name not in excluded]
                 unchanged = {
                     path for path in not_covered if look.states.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)
@@ -315,7 +315,7 @@ class ChangeJournal:
                     changes += lost
                     if changes or repository_changes.references:
                         is_alone = not _is_another_running(step, self.data)
-                        step, own_changes, shared = _drop_of_others(
+                        step, own_changes, shared = _drop_foreign_changes(
                             step, changes, repository_changes.references, self.data, command
                         )
                         dropped = {file_change.path for file_change in changes} - {
@@ -326,13 +326,13 @@ class ChangeJournal:
                     notices = repository_changes.notices
                     unchanged |= repository_changes.unchanged
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
-                    step = _doubt_references(step, lost, command)
+                    step = _mark_unsure_references(step, lost, command)
                     work = set(names)
                     if not is_alone:  # what git ignores may be the other's as well
                         work |= {
                             file_change.path
                             for file_change in changes
-                            if MADE_BY_TOOLS.isdisjoint(file_change.path.lower().split("/"))
+                            if BUILD_FOLDERS.isdisjoint(file_change.path.lower().split("/"))
                         }
                     changes = unsure_changes.mark_unsure(changes, work, command, output, step.root)
                 changes = [
@@ -526,16 +526,16 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
             raise OSError(errno.EAGAIN, str(error)) from error
         repository_changes = Repositories(Path(step.root), data, ByteStore(data)).end(states)
         changes = compare_looks(before, after)[0] + repository_changes.lost
-        step, changes, _ = _drop_of_others(step, changes, repository_changes.references, data)
+        step, changes, _ = _drop_foreign_changes(step, changes, repository_changes.references, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
-        return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=utc_now())
+        return replace(step, changes=tuple(changes), unfollowed=KILLED_MEANWHILE, at=utc_now())
     return replace(step, unfollowed=KILLED)
 
 
 def _find_killed_edit(data: Path, step: Step) -> Step:
     """Return the step of an edit in a killed process with the changes to its files since it began."""
     ended = _end_edit(step, ChangeJournal(data).read_targets(_list_places(step)))
-    return replace(ended, unfollowed=KILLED_SINCE if ended.changes else "")
+    return replace(ended, unfollowed=KILLED_MEANWHILE if ended.changes else "")
 
 
 def _end_edit(step: Step, after: Mapping[Path, StampedState]) -> Step:
@@ -574,7 +574,7 @@ def _name_new(before: Look, after: Look) -> str:
     return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo does not remove repositories" if new else ""
 
 
-def _doubt_references(step: Step, lost: Sequence[FileChange], command: str) -> Step:
+def _mark_unsure_references(step: Step, lost: Sequence[FileChange], command: str) -> Step:
     """Return the step with its references as unsure if the command does not name git; those of `lost` repositories go
     with these."""
     places = {change.path for change in lost}
@@ -586,7 +586,7 @@ def _doubt_references(step: Step, lost: Sequence[FileChange], command: str) -> S
     return replace(step, references=tuple(references))
 
 
-def _drop_of_others(
+def _drop_foreign_changes(
     step: Step, changes: list[FileChange], references: Sequence[ReferenceChange], data: Path, command: str = ""
 ) -> tuple[Step, list[FileChange], set[str]]:
     """Return `step` with its own of the `references`, its own of `changes`, and the places of what commands of other

@@ -17,7 +17,7 @@ from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tree.index_entries import IndexEntry, read_index
 from nexus_cli.tree.read_state import RACY
 
-MOST_INDEX = 256 << 20
+MAX_INDEX = 256 << 20
 """Most bytes of an index that is read."""
 _COARSE = 2_000_000_000
 """Nanoseconds before the time of an index with whole seconds within which a file may have changed after git looked at
@@ -43,11 +43,11 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
     `ValueError` for an index that cannot be read here.
     """
     try:
-        data, status = read_real(git_dir / "index", MOST_INDEX)
+        data, status = read_real(git_dir / "index", MAX_INDEX)
     except FileNotFoundError:
         return {}
-    if status.st_size > MOST_INDEX:
-        raise ValueError(f"the index is larger than {MOST_INDEX >> 20} MiB")
+    if status.st_size > MAX_INDEX:
+        raise ValueError(f"the index is larger than {MAX_INDEX >> 20} MiB")
     settings = _read_settings(git)
     length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
     entries = (entry for entry in read_index(data, length) if entry[1].kind == _FILE)

@@ -19,11 +19,11 @@ from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import join_path
 from nexus_cli.tree.file_state import (
     ABSENT,
+    ABSENT_PRESENT_STATE,
     ABSENT_STATE,
     BLOCKED,
     FILE,
     FOLDER,
-    NOT_THERE,
     SPECIAL,
     FileState,
     PresentState,
@@ -115,7 +115,7 @@ def plan_restore(changes: Sequence[FileChange], look: Callable[[FileChange], Pre
         if action.now is UNKNOWN and change.after.kind == ABSENT and not why_refused(change):
             above = set(folders_above(change.place))  # the turn may have closed the folder
         if action.now.kind in (BLOCKED, SPECIAL) and not going.isdisjoint(above):
-            plan[index] = replace(_decide(change, NOT_THERE), now=PresentState(FileState(BLOCKED)))
+            plan[index] = replace(_decide(change, ABSENT_PRESENT_STATE), now=PresentState(FileState(BLOCKED)))
     _keep_filled_folders(plan)
     coming = {planned.change.place for planned in plan if planned.does in (RESTORE, MERGE)}
     needed = {above for place in coming for above in folders_above(place)}
@@ -188,11 +188,11 @@ def _keep_filled_folders(plan: list[Action]) -> None:
 def _plan_path(change: FileChange, look: Callable[[FileChange], PresentState]) -> Action:
     """Decide on one path, after looking at it; one that cannot be looked at is kept."""
     if os.path.basename(change.path) == GIT_FOLDER:  # put back as a whole, see `repository_copy`
-        return Action(change, NOT_THERE, NOTHING)
+        return Action(change, ABSENT_PRESENT_STATE, NOTHING)
     if why := why_refused(change):
         return Action(change, UNKNOWN, KEEP, why=why)
     if change.before == change.after:
-        return Action(change, NOT_THERE, NOTHING)
+        return Action(change, ABSENT_PRESENT_STATE, NOTHING)
     try:
         now = look(change)
     except OSError as error:

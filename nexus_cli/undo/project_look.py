@@ -18,18 +18,18 @@ from pathlib import Path
 
 from nexus_cli.config.paths import folders_above, is_home_or_root
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.config.protected_places import BUILD_FOLDERS
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import REPLACED, open_listable, real_path
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, StampedState, StateReader, describe, open_states
+from nexus_cli.tree.read_state import MAX_COPIED, NOTHING, StampedState, StateReader, describe, open_states
 from nexus_cli.undo.coverage import PROJECT_ITSELF, REBUILT
 from nexus_cli.undo.git_index import find_tracked
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool, is_named_by_tool
-from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
+from nexus_cli.undo.records import MAX_LEVELS, TOO_DEEP
 from nexus_cli.undo.repository_copy import find_git_folders
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
 
@@ -89,7 +89,7 @@ class LookedProject:
         key: str,
         store: ByteStore | None,
         seconds: float = SECONDS,
-        most: int = MOST_COPIED,
+        most: int = MAX_COPIED,
     ) -> None:
         """`root` is a real path. The last look is saved in a file named by `key` in the data folder.
 
@@ -172,10 +172,10 @@ class LookedProject:
         above = ("", *(place[1:] for place in folders_above(f"/{path}")))
         return next((folder for folder in reversed(above) if folder in self._repositories), None)
 
-    def find_made(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
+    def find_generated(self, paths: Iterable[str]) -> set[str]:
+        """Return the generated paths of `paths`: git ignores them, or they are in a folder with the name of one that
         tools fill, and git does not track them."""
-        excluded = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
+        excluded = {path for path in paths if not BUILD_FOLDERS.isdisjoint(path.lower().split("/"))}
         excluded -= self._ask(excluded, lambda git, _: git.items("ls-files", "-z"))
         return excluded | self._ask(paths, Git.list_ignored)
 
@@ -295,7 +295,7 @@ class LookedProject:
         clean = [
             path
             for path, tracked_file in tracked.items()
-            if tracked_file.is_clean and unread[path].st_size <= MOST_COPIED
+            if tracked_file.is_clean and unread[path].st_size <= MAX_COPIED
         ]
         self._unchecked += sorted(clean, key=lambda path: unread[path].st_ctime_ns)
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
@@ -396,7 +396,7 @@ class _Walk:
             elif record.state.pair:
                 self._paired.append(path)
             states[path] = record
-        if inner and folder.count("/") + 2 > MOST_LEVELS:
+        if inner and folder.count("/") + 2 > MAX_LEVELS:
             for path in inner:
                 self._leave_out(path, TOO_DEEP)
         elif inner:

@@ -38,12 +38,12 @@ _FILES = re.compile(
 """Names of files directly in git's folder."""
 _PASSING = re.compile(r".*\.lock|hooks/.*\.sample|info/refs", re.DOTALL)
 _PACKED_ROW = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs(?:/[^/.][^/]*)+)")
-_MOST_PACKED = 64 << 20
-_MOST_KEPT = 64 << 20
+_MAX_PACKED = 64 << 20
+_MAX_KEPT = 64 << 20
 """Most bytes of files that are kept of one repository."""
-_MOST_FILES = 50_000
+_MAX_FILES = 50_000
 """Most files that are read of one repository."""
-_MOST_REFERENCE = 5000
+_MAX_REFERENCE = 5000
 _KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
 """Words for references by the folder that they are in."""
 
@@ -73,15 +73,15 @@ def read_state(folders: GitFolders, store: ByteStore, earlier: RepositoryState |
     Raises `OSError`.
     """
     state = RepositoryState(folders, at=time.time_ns())
-    earlier, remaining = earlier or RepositoryState(folders), _MOST_KEPT
+    earlier, remaining = earlier or RepositoryState(folders), _MAX_KEPT
     for base in dict.fromkeys((folders.common, folders.git_dir)):
         with open_folder(base) as handle:
             for path, status in _list_files(handle):
                 if folders.common != folders.git_dir and is_shared(path) != (base == folders.common):
                     continue
                 stamp = state.stamps[path] = make_stamp(status)
-                if len(state.stamps) > _MOST_FILES:
-                    raise OSError(errno.E2BIG, f"it has more than {_MOST_FILES:,} references")
+                if len(state.stamps) > _MAX_FILES:
+                    raise OSError(errno.E2BIG, f"it has more than {_MAX_FILES:,} references")
                 remaining -= 0 if is_reference(path) else status.st_size
                 is_same = earlier.stamps.get(path) == stamp and status.st_ctime_ns + RACY < earlier.at
                 with suppress(OSError, ValueError):
@@ -120,7 +120,7 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
 def _read_value(git_dir: int, path: str, status: os.stat_result, store: ByteStore) -> str:
     """Return the value of a reference or a file, "" of what is none. Raises `OSError`, `ValueError`."""
     if is_reference(path):
-        match = REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
+        match = REFERENCE.fullmatch(read_regular(path, _MAX_REFERENCE, inside=git_dir))
         return os.fsdecode(match[2] or os.fsencode(SYMBOLIC) + match[1]) if match else ""
     with open_real(path, inside=git_dir) as file:
         return store.put(file, synced=False, most=status.st_size) + f"{MODE}{stat.S_IMODE(status.st_mode):o}"
@@ -134,7 +134,7 @@ def is_reference(name: str) -> bool:
 def read_packed(git_dir: int) -> dict[str, str]:
     """Return the references in `packed-refs` of an open folder of git."""
     with suppress(OSError):
-        rows = map(_PACKED_ROW.fullmatch, read_regular(PACKED, _MOST_PACKED, inside=git_dir).splitlines())
+        rows = map(_PACKED_ROW.fullmatch, read_regular(PACKED, _MAX_PACKED, inside=git_dir).splitlines())
         return {os.fsdecode(row[2]): row[1].decode() for row in rows if row}
     return {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.config.protected_places import BUILD_FOLDERS
 
 _BESIDE = {
     "node_modules": "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb package.json",
@@ -37,7 +37,7 @@ _NAME_PARTS = ("cache", "env", "build")
 def is_named_by_tool(path: str) -> bool:
     """Return True if the name of a folder is one that tools use: a file that marks it may be a command's."""
     name = path.rpartition("/")[2].lower()
-    return name in MADE_BY_TOOLS or any(part in name for part in _NAME_PARTS)
+    return name in BUILD_FOLDERS or any(part in name for part in _NAME_PARTS)
 
 
 def is_filled_by_tool(name: str, inside: AbstractSet[str], beside: AbstractSet[str]) -> bool:

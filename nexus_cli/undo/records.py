@@ -16,9 +16,9 @@ REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
 MODE = "+"
 """What is between the content of a file in git's folder and its permission bits, in a value of a reference."""
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """Most folders inside each other that are followed: each takes a descriptor, and a step to all that is below it."""
-TOO_DEEP = f"more than {MOST_LEVELS} nested folders"
+TOO_DEEP = f"more than {MAX_LEVELS} nested folders"
 
 
 @dataclass(frozen=True, slots=True)

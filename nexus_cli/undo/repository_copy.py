@@ -39,15 +39,15 @@ from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.tree.read_state import RACY
 from nexus_cli.undo.linked_objects import is_intact, read_linked, read_record, stamp_of, write_linked
-from nexus_cli.undo.records import HEAD, MOST_LEVELS, TOO_DEEP
+from nexus_cli.undo.records import HEAD, MAX_LEVELS, TOO_DEEP
 
 SECONDS = 3.0
 """Time limit of copying; the next command goes on with it."""
 _COPIED = 64 << 20
 """Bytes that are copied at once; what is beyond is linked."""
-_MOST_FILES = 2000
+_MAX_FILES = 2000
 """Most files that are copied at once, likewise: copying many small ones takes time."""
-_MOST_COPIED = 100_000_000
+_MAX_COPIED = 100_000_000
 """Most bytes that are copied at once where no link can be made."""
 _SOURCE = "nexus-source"
 """File of a copy that names the folder of which it is one."""
@@ -68,9 +68,9 @@ _GROWING = frozenset({_OBJECTS, _LFS})
 _STAYING = _GROWING | {_MODULES}
 """Folders of which nothing is dropped that the project's repository drops."""
 _FIRST = frozenset({_REFS, "logs"})
-_MOST_LINK = 1 << 13
+_MAX_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
-_YOUNG = 86_400.0
+_GRACE_SECONDS = 86_400.0
 """Seconds for which what was lost stays, whatever it takes."""
 _TRIMMED = 3600.0
 """Seconds between two searches for objects that only the copy has."""
@@ -122,7 +122,7 @@ def keep_repository(data: Path, folders: GitFolders, bounds: CopyBounds, above: 
     if folders.common != folders.place / ".git":
         base = above or folders.common
         record = {
-            "link": os.fsdecode(read_regular(folders.place / ".git", _MOST_LINK)),
+            "link": os.fsdecode(read_regular(folders.place / ".git", _MAX_LINK)),
             "copy": os.path.join(_find_copy(data, base).name, folders.common.relative_to(base)),
             **dict(zip(GitFolders._fields, map(str, folders), strict=True)),
         }
@@ -217,7 +217,7 @@ def trim_copies(data: Path, most: int) -> None:
         if time.time() - mark.stat().st_mtime < _TRIMMED:
             return
     lost = []
-    for path, status, is_lost in list_kept(data):
+    for path, status, is_lost in list_copies(data):
         with suppress(OSError):
             if is_lost == (status.st_mtime_ns != 0):  # a lost file has the time 0, and the change time of its loss
                 os.utime(path, (0, 0) if is_lost else None, follow_symlinks=False)
@@ -227,15 +227,15 @@ def trim_copies(data: Path, most: int) -> None:
             most -= status.st_size
     for path, status in sorted(lost, key=lambda pair: pair[1].st_ctime, reverse=True):
         most -= status.st_size
-        if most < 0 and time.time() - status.st_ctime > _YOUNG:
+        if most < 0 and time.time() - status.st_ctime > _GRACE_SECONDS:
             path.unlink(missing_ok=True)
     with suppress(OSError):
         mark.touch()
 
 
-def count_kept(data: Path) -> int:
+def count_copied_bytes(data: Path) -> int:
     """Return the bytes of copies; links to files that still exist take none. Blocks."""
-    return sum(status.st_size for _, status, _ in list_kept(data))
+    return sum(status.st_size for _, status, _ in list_copies(data))
 
 
 def forget_copies(data: Path, roots: set[str]) -> None:
@@ -267,7 +267,7 @@ class _Mirror:
         self._linked = dict(linked)
         try:
             with open_folder(repository) as source:
-                self._mirror(source, str(self.copy), _GIT, MOST_LEVELS)
+                self._mirror(source, str(self.copy), _GIT, MAX_LEVELS)
         finally:
             if self._linked != linked:
                 write_linked(self.copy, self._linked)
@@ -346,7 +346,7 @@ class _Mirror:
         draft = f"{os.path.dirname(place)}/.new-{os.urandom(8).hex()}"  # never one that exists: it may be a link
         with suppress(FileNotFoundError):  # removed just now
             is_copied = False
-            if self.bounds.files < _MOST_FILES and self.bounds.copied + new.st_size <= _COPIED:
+            if self.bounds.files < _MAX_FILES and self.bounds.copied + new.st_size <= _COPIED:
                 with suppress(OSError):
                     self._copy(folder, name, draft, new)
                     is_copied = True
@@ -364,7 +364,7 @@ class _Mirror:
         except FileNotFoundError:
             raise
         except OSError:
-            if self.bounds.copied + expected.st_size > _MOST_COPIED:
+            if self.bounds.copied + expected.st_size > _MAX_COPIED:
                 raise
             self._copy(folder, name, draft, expected)
             return
@@ -490,7 +490,7 @@ def _copy_into(entry: os.DirEntry[str], target: int) -> None:
         os.unlink(draft, dir_fd=target)
 
 
-def list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
+def list_copies(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
     """Yield the files of copies that take room, with their status, and True for what no project has any more."""
     with suppress(OSError):
         for copy in (data / "undo" / "git").iterdir():

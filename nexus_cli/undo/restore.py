@@ -16,18 +16,18 @@ from typing import Self
 
 from nexus_cli.config.paths import folders_above
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.errors import NO_ROOM, reason_of
+from nexus_cli.core.errors import DISK_FULL_ERRORS, reason_of
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import (
     ABSENT,
+    ABSENT_PRESENT_STATE,
     ABSENT_STATE,
     BLOCKED,
     FILE,
     FOLDER,
     HARD_LINK,
-    NOT_THERE,
     FileState,
     PresentState,
 )
@@ -39,7 +39,7 @@ from nexus_cli.tree.write_state import (
     keep_bytes,
     look_at,
     make_folder,
-    open_up,
+    make_writable,
     remove_draft,
     remove_empty_folders,
     remove_folder,
@@ -54,11 +54,11 @@ from nexus_cli.undo.read_content import ContentReader, merge_without_conflict, r
 from nexus_cli.undo.records import FileChange, ReferenceChange, Step
 from nexus_cli.undo.restore_references import put_references
 
-ASIDE = ".nexus-undo"
+COPY_SUFFIX = ".nexus-undo"
 """Ending of the name under which an earlier state is put beside a path that keeps its present one."""
-MOST_SYNCED = 100
+MAX_SYNCED = 100
 """Most paths of an undo whose files are synced one by one: for thousands that would take half a minute."""
-MOST_MERGED = 5_000_000
+MAX_MERGED = 5_000_000
 """Most bytes of a text that is merged."""
 
 
@@ -167,7 +167,7 @@ class Restorer:
     def look(self, change: FileChange) -> PresentState:
         """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
         if change.root not in self._roots:
-            return NOT_THERE if change.root in self._missing_roots else PresentState(FileState(BLOCKED))
+            return ABSENT_PRESENT_STATE if change.root in self._missing_roots else PresentState(FileState(BLOCKED))
         contents, lists = (change.before.content, change.after.content), change.before.kind != FOLDER
         now = look_at(self._roots[change.root], change.path, contents, lists=lists)
         after = change.after.content
@@ -190,12 +190,12 @@ class Restorer:
         change, state, merged = action.change, action.state, None
         if state is None:
             return action
-        if action.now.state.size > MOST_MERGED:
+        if action.now.state.size > MAX_MERGED:
             return replace(action, does=plans.KEEP)
         with suppress(ChangedMeanwhileError, FileNotFoundError, PermissionError):
             ours, _ = keep_bytes(self._roots[change.root], change.path, action.now, self._store)
             texts = [
-                read_all(self._reader, change.root, content, MOST_MERGED)
+                read_all(self._reader, change.root, content, MAX_MERGED)
                 for content in (ours, change.after.content, state.content)
             ]
             if (data := [text for text in texts if text is not None])[2:]:
@@ -207,7 +207,7 @@ class Restorer:
 
     # Carrying out
 
-    def carry_out(
+    def execute(
         self, actions: Sequence[Action], references: Sequence[TurnReference], step: Step, undone: Sequence[Step]
     ) -> None:
         """Carry out what is planned and record it in steps like `step`, one for each root, that undo the steps
@@ -229,14 +229,14 @@ class Restorer:
         self._execute(steps)
 
     def resume(self, begun: Sequence[Step]) -> None:
-        """Carry on undos that did not end. Raises as `carry_out`."""
+        """Carry on undos that did not end. Raises as `execute`."""
         for step in begun:
             paths = {change.path for change in step.changes if change.before == change.after}
             for change in step.changes:
                 self._whole_folders |= {change.place} if change.is_whole_folder else set()
                 if step.root in self._roots and not plans.why_refused(change):
                     remove_draft(self._roots[step.root], change.path, _draft_name(step))
-                path = change.path.partition(ASIDE)[0]
+                path = change.path.partition(COPY_SUFFIX)[0]
                 if change.path != path and path in paths:
                     kept_path = KeptPath(f"{step.root}/{path}", plans.CHANGED)
                     self._kept_paths[change.place] = kept_path
@@ -266,7 +266,7 @@ class Restorer:
             self.result.kept.append(kept_path)
             return [unchanged(change.path, now)]
         self._kept_paths[f"{change.root}/{beside}"] = kept_path
-        self._present[f"{change.root}/{beside}"] = NOT_THERE
+        self._present[f"{change.root}/{beside}"] = ABSENT_PRESENT_STATE
         return [unchanged(change.path, now), FileChange(beside, ABSENT_STATE, state)]
 
     def _keep_bytes(self, change: FileChange, now: PresentState, state: FileState | None) -> tuple[PresentState, str]:
@@ -295,7 +295,7 @@ class Restorer:
         top = now.blocker or change.path
         try:
             if f"{change.root}/{top}" not in self._beside:
-                self._beside[f"{change.root}/{top}"] = free_name(root, top, ASIDE)
+                self._beside[f"{change.root}/{top}"] = free_name(root, top, COPY_SUFFIX)
         except OSError:
             return None
         return self._beside[f"{change.root}/{top}"] + change.path[len(top) :]
@@ -312,7 +312,7 @@ class Restorer:
                 is_closed = ~change.before.mode & DRAFT_MODE
                 if is_closed and change.before.kind == FOLDER != change.after.kind and not plans.why_refused(change):
                     with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
-                        open_up(self._roots[step.root], change.path)
+                        make_writable(self._roots[step.root], change.path)
             with disk_errors("the undo or redo is not complete"):
                 moved = tuple(put_references(step.root, step.references, self._store))
                 self.result.references += [
@@ -353,7 +353,7 @@ class Restorer:
                 is_gone = change.after.kind == ABSENT
                 is_made = now.is_like(change.after) or (is_gone and now.kind in (BLOCKED, FOLDER))
                 if is_made and (is_gone or change.before.pair == change.after.pair):  # by an undo that was killed
-                    self._tell(place, change)
+                    self._add_to_result(place, change)
                     return [change]
                 if not is_made and not now.holds(ABSENT_STATE if change.before.kind == FOLDER else change.before):
                     raise ChangedMeanwhileError
@@ -368,7 +368,7 @@ class Restorer:
             with suppress(OSError):
                 now = self.look(change)
         except OSError as error:
-            if error.errno in NO_ROOM:
+            if error.errno in DISK_FULL_ERRORS:
                 raise
             why = reason_of(error).lower()
         return self._keep(step, change, now or plans.UNKNOWN, why)
@@ -395,7 +395,7 @@ class Restorer:
         except (ChangedMeanwhileError, OSError) as error:
             why = str(getattr(error, "strerror", plans.CHANGED)).lower()
             return self._keep(step, change, PresentState(change.before), why)
-        self._tell(place, change)
+        self._add_to_result(place, change)
         return [change]
 
     def _write(self, step: Step, change: FileChange, now: PresentState) -> FileChange:
@@ -403,10 +403,10 @@ class Restorer:
         root, state, place = self._roots[step.root], change.after, change.place
         if state.kind == ABSENT:
             remove_path(root, change.path, now)
-            remove_empty_folders(root, change.path, ASIDE)
-            self._tell(place, change)
+            remove_empty_folders(root, change.path, COPY_SUFFIX)
+            self._add_to_result(place, change)
             return change
-        twin = self._find_twin(step, change)
+        twin = self._find_hard_link(step, change)
         is_linked = twin is not None and twin[1].file == now.file
         if is_linked or (twin is None and state.pair and now.is_like(state)):  # alone, or linked already
             return change
@@ -418,13 +418,13 @@ class Restorer:
                 except OSError as error:
                     raise FileNotFoundError(errno.ENOENT, plans.NOT_KEPT) from error
             status, refused = write_state(
-                root, change.path, state, now, source, _draft_name(step), twin, synced=len(step.changes) <= MOST_SYNCED
+                root, change.path, state, now, source, _draft_name(step), twin, synced=len(step.changes) <= MAX_SYNCED
             )
         self._note_refused(place, refused)
-        self._tell(place, change)
+        self._add_to_result(place, change)
         return replace(change, stamp=(status.st_size, status.st_mtime_ns, status.st_ino))
 
-    def _find_twin(self, step: Step, change: FileChange) -> tuple[str, PresentState] | None:
+    def _find_hard_link(self, step: Step, change: FileChange) -> tuple[str, PresentState] | None:
         """Return a path, with its state, that a planned file was a hard link of, and that is as planned by now."""
         pair = change.after.pair
         for path in (*self._links.get((step.root, pair), ()), pair) if pair else ():
@@ -440,7 +440,7 @@ class Restorer:
         for part in refused:
             self.result.refused.setdefault(part, []).append(place)
 
-    def _tell(self, place: str, change: FileChange) -> None:
+    def _add_to_result(self, place: str, change: FileChange) -> None:
         """Add a change that was made to the result."""
         if kept_path := self._kept_paths.get(place):
             self.result.kept.append(replace(kept_path, aside=place))
@@ -458,7 +458,7 @@ class Restorer:
             aside = FileChange(beside, ABSENT_STATE, change.after, root=step.root)
             with suppress(ChangedMeanwhileError, OSError):
                 self._kept_paths[aside.place] = kept_path
-                return [*unchanged_path, self._write(step, aside, NOT_THERE)]
+                return [*unchanged_path, self._write(step, aside, ABSENT_PRESENT_STATE)]
         self.result.kept.append(kept_path)
         return unchanged_path
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.core.errors import NO_ROOM
+from nexus_cli.core.errors import DISK_FULL_ERRORS
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
@@ -67,7 +67,7 @@ def join_worktrees(rows: Sequence[TurnReference]) -> list[TurnReference]:
     return references
 
 
-def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
+def restore_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
     """Put back from the copy what the repository at `place` lacks of the objects that `rows` name before the turn.
     Blocks; raises `OSError`."""
     object_ids = set[str]()
@@ -186,5 +186,5 @@ def _put_file(folders: GitFolders, row: ReferenceChange, store: ByteStore) -> No
             with suppress(OSError), open_folder(base) as handle:
                 remove_empty_folders(handle, row.name)
     except OSError as error:
-        if error.errno in NO_ROOM:
+        if error.errno in DISK_FULL_ERRORS:
             raise  # what else it is: git has locked the file, or a job has put something in its place

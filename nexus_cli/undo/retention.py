@@ -10,15 +10,15 @@ from pathlib import Path
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.tree.byte_store import list_objects, used_bytes
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
-from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
+from nexus_cli.undo.repository_copy import count_copied_bytes, forget_copies, trim_copies
 from nexus_cli.undo.saved_look import read_contents
 from nexus_cli.undo.undone_steps import contents_of, needed_by_redo
 
-_YOUNG = 60.0
+_GRACE_SECONDS = 60.0
 """Seconds for which an object stays that no step names yet."""
-_OLD = 86_400.0
+_UNFINISHED_SECONDS = 86_400.0
 """Seconds after which an object that was not written to its end is removed."""
-_LOST = 30 * 86_400.0
+_ABANDONED_SECONDS = 30 * 86_400.0
 """Seconds after which what a killed process had looked at is removed, if its session was not resumed."""
 
 
@@ -30,7 +30,7 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
     _remove_lost(data / "undo" / "looks")
     for draft in (data / "undo" / "objects").glob(".new-*"):  # of a process that ended meanwhile
         with suppress(OSError):
-            if time.time() - draft.stat().st_mtime > _OLD:
+            if time.time() - draft.stat().st_mtime > _UNFINISHED_SECONDS:
                 draft.unlink()
     objects = list_objects(data)
     total = used_bytes(status for _, status in objects.values())
@@ -56,7 +56,7 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
         kept_names |= names
     for name in objects.keys() - kept_names:
         place, status = objects[name]
-        if time.time() - status.st_ctime > _YOUNG:
+        if time.time() - status.st_ctime > _GRACE_SECONDS:
             place.unlink(missing_ok=True)
 
 
@@ -71,7 +71,7 @@ def forget_session(data: Path, session: str) -> None:
 
 def count_used(data: Path) -> int:
     """Return the bytes of all copies. Blocks."""
-    return used_bytes(status for _, status in list_objects(data).values()) + count_kept(data)
+    return used_bytes(status for _, status in list_objects(data).values()) + count_copied_bytes(data)
 
 
 def _journals(data: Path) -> list[Path]:
@@ -80,7 +80,7 @@ def _journals(data: Path) -> list[Path]:
 
 def _remove_lost(looks: Path) -> None:
     for place in looks.glob("*.lock"):
-        if time.time() - place.stat().st_mtime > _LOST and (lock := FileLock.take(place)):
+        if time.time() - place.stat().st_mtime > _ABANDONED_SECONDS and (lock := FileLock.take(place)):
             for file in looks.glob(f"{place.stem}[-.]*"):
                 file.unlink(missing_ok=True)
             lock.release()

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.errors import UsageError
-from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
+from nexus_cli.undo.follow_changes import KILLED, KILLED_MEANWHILE, settle_killed
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.plan_restore import NOTHING, find_changes, plan_restore
 from nexus_cli.undo.records import FileChange
 from nexus_cli.undo.restore import Restorer
-from nexus_cli.undo.undone_steps import group_by_turn, has_effect, leave_worktrees, steps_in_force
+from nexus_cli.undo.undone_steps import group_by_turn, has_effect, steps_in_force, without_worktree_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class TurnChanges:
 def changes_by_turn(data: Path, session: str, *, looks: bool = False) -> dict[int, TurnChanges]:
     """Return the changes of each turn that changed a file or a reference of git. With `looks` those of a turn whose
     files are as they were before count as undone. Blocks."""
-    every = leave_worktrees(read_steps(data, session), data)
+    every = without_worktree_steps(read_steps(data, session), data)
     in_force = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
     by_turn = {}
     for turn, steps in group_by_turn(every).items():
         changes = find_changes(steps)
-        was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
+        was_killed = any(step.unfollowed in (KILLED, KILLED_MEANWHILE) for step in steps)
         if changes or was_killed or has_effect(steps):
             is_undone = turn not in in_force or (looks and not was_killed and _are_put_back(data, changes))
             by_turn[turn] = TurnChanges(changes, not is_undone, was_killed)
@@ -51,10 +51,10 @@ def _are_put_back(data: Path, changes: Sequence[FileChange]) -> bool:
 def find_turns(data: Path, session: str, first: int) -> list[int]:
     """Return the turns from `first` in force, newest first; raise `NexusError` if nexus was killed in one."""
     settle_killed(data, session)
-    turns = group_by_turn(steps_in_force(leave_worktrees(read_steps(data, session), data)))
+    turns = group_by_turn(steps_in_force(without_worktree_steps(read_steps(data, session), data)))
     selected = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
     for turn in selected:
-        if any(step.unfollowed == KILLED_SINCE and not step.is_unsure for step in turns[turn]):
+        if any(step.unfollowed == KILLED_MEANWHILE and not step.is_unsure for step in turns[turn]):
             hint = f"/diff {turn} shows these changes, and /undo {turn} undoes all of them. Then repeat /rewind"
-            raise UsageError(f"turn {turn}", KILLED_SINCE, hint)
+            raise UsageError(f"turn {turn}", KILLED_MEANWHILE, hint)
     return selected

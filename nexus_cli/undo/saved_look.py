@@ -18,7 +18,7 @@ from nexus_cli.tree.file_state import FileState
 from nexus_cli.tree.read_state import StampedState
 from nexus_cli.undo.records import MODE
 
-MOST_LINES = 50
+MAX_LINES = 50
 """Most lines of differences, after which all paths are written anew."""
 _get_fields = attrgetter(*FileState.__dataclass_fields__)
 
@@ -39,7 +39,7 @@ class SavedLook:
         """
         changed = {path: record for path, record in states.items() if self._states.get(path) is not record}
         removed = [path for path in self._states if path not in states]
-        is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(states)
+        is_new = not self._lines or self._lines > MAX_LINES or 2 * len(changed) > len(states)
         paths = states if is_new else changed
         rows = {path: (*_get_fields(record.state), record.stamp, record.is_settled) for path, record in paths.items()}
         new = {name: stamp for name, stamp in about.items() if is_new or self._about.get(name) != stamp}

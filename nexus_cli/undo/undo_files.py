@@ -27,9 +27,9 @@ from nexus_cli.undo.retention import forget_session
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, undo_turn
 
-MOST_TOLD = 20
+MAX_TOLD = 20
 """Most paths that the model is told."""
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 """Most paths that a replay of the session shows."""
 READ_AGAIN = "Read a file again before editing it."
 
@@ -55,7 +55,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, r
     changed = [*report["restored"], *report["removed"], *_list_moved(report)]
     if log is not None and not request.dry_run and (changed or has_kept):
         try:
-            _record_act(log, request.project, report, name_first(changed, MOST_SHOWN))
+            _record_act(log, request.project, report, name_first(changed, MAX_SHOWN))
         except NexusError as error:
             missing = "The model does not know about this; mention it in your next message."
             say(f"this {report['action']} could not be recorded in the session: {error.why}. {missing}")
@@ -71,12 +71,12 @@ def _record_act(log: LaneLog, project: str, report: UndoReport, names: str) -> N
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
     did = "undid" if report["action"] == "undo" else "redid"
-    kept_names = name_first([kept_path["path"] for kept_path in report["kept"]], MOST_SHOWN)
+    kept_names = name_first([kept_path["path"] for kept_path in report["kept"]], MAX_SHOWN)
     act = {
         "shown": f"you {did} turn {report['turn']}: {names or 'nothing'}{f'; kept {kept_names}' if kept_names else ''}"
     }
     act |= {} if report["kept"] else {"action": report["action"], "paths": paths}
-    _tell(log, _describe(report), report["turn"] or 0, act)
+    _notify_model(log, _describe(report), report["turn"] or 0, act)
 
 
 def rewind_files(
@@ -110,7 +110,7 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept_paths: Sequence[s
     before, log, turn = ledger.log(session), ledger.log(fork.id), fork.turns + 1
     for memo in before.memos(UNDONE_FILES):
         if memo.entry >= entry and int(memo.value.get("turn", turn)) < turn:
-            _tell(log, str(memo.value["told"]), int(memo.value["turn"]))
+            _notify_model(log, str(memo.value["told"]), int(memo.value["turn"]))
     project = f"{os.path.realpath(project_root(Path(fork.folder)))}/"
     later = [
         changes
@@ -119,7 +119,7 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept_paths: Sequence[s
     ]
     staying = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)
     if names := _names([*staying, *kept_paths]):
-        _tell(
+        _notify_model(
             log,
             f"the person went back to this point; these files keep changes of later turns: {names}. {READ_AGAIN}",
             turn,
@@ -143,7 +143,7 @@ def delete_fork(ledger: Ledger, session: str) -> None:
     forget_session(places().data, session)
 
 
-def _tell(log: LaneLog, text: str, turn: int, did: JsonObject = MappingProxyType({})) -> None:
+def _notify_model(log: LaneLog, text: str, turn: int, did: JsonObject = MappingProxyType({})) -> None:
     log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), {"told": text, "turn": turn, **did}))
 
 
@@ -168,4 +168,4 @@ def _list_moved(report: UndoReport) -> list[str]:
 
 
 def _names(paths: Sequence[str]) -> str:
-    return name_first([" ".join(path.split()) for path in paths], MOST_TOLD)
+    return name_first([" ".join(path.split()) for path in paths], MAX_TOLD)

@@ -21,7 +21,7 @@ from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT
 from nexus_cli.undo.coverage import PROJECT_ITSELF, find_uncovered
-from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
+from nexus_cli.undo.follow_changes import KILLED_MEANWHILE, settle_killed
 from nexus_cli.undo.journal import disk_errors, read_begun_undos, read_steps
 from nexus_cli.undo.plan_references import (
     MovedHead,
@@ -46,14 +46,14 @@ from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, Step
 from nexus_cli.undo.repository_copy import find_copy, find_git_folders, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
-from nexus_cli.undo.restore_references import bring_objects, join_worktrees, read_present
+from nexus_cli.undo.restore_references import join_worktrees, read_present, restore_objects
 from nexus_cli.undo.undone_steps import (
     group_by_turn,
     has_effect,
-    leave_worktrees,
     newest_turn,
     newest_undo,
     steps_in_force,
+    without_worktree_steps,
 )
 
 _SECONDS = 10.0
@@ -134,7 +134,7 @@ def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
 
 def is_undone(request: UndoRequest, turn: int) -> bool:
     """Return True if nothing of a turn's changes is in force any more."""
-    every = leave_worktrees(read_steps(request.data, request.session), request.data)
+    every = without_worktree_steps(read_steps(request.data, request.session), request.data)
     return not has_effect(group_by_turn(_of_paths(every, request)).get(turn, ()))
 
 
@@ -145,7 +145,7 @@ def _read_settled(request: UndoRequest) -> list[Step]:
         settle_killed(request.data, request.session)
     every = read_steps(request.data, request.session)
     _refuse_unknown(request, every)
-    return every if request.paths else leave_worktrees(every, request.data)
+    return every if request.paths else without_worktree_steps(every, request.data)
 
 
 def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:
@@ -181,7 +181,7 @@ def undo_turn(request: UndoRequest, *, redo: bool = False) -> UndoReport:
                     restorer.resume(begun)
                 return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
             every = read_steps(data, session)
-            every = every if redo or request.paths else leave_worktrees(every, data)
+            every = every if redo or request.paths else without_worktree_steps(every, data)
             return _restore_steps(request, every, redo=redo)
 
 
@@ -238,7 +238,8 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     unfollowed = [
         f"{step.what}: {step.unfollowed}"
         for step in considered
-        if step.unfollowed and (step.unfollowed != KILLED_SINCE or step.turn == turn)  # of later turns it is in them
+        if step.unfollowed
+        and (step.unfollowed != KILLED_MEANWHILE or step.turn == turn)  # of later turns it is in them
     ]
     paths = find_paths(request.paths, request.folder)
     not_covered = find_uncovered(considered, paths)
@@ -265,9 +266,9 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         is_due = merge_references(chosen) or any(
             action.does != NOTHING or action.change.is_lost_repository for action in actions
         )
-        if is_due and not (request.turn or redo) and any(step.unfollowed == KILLED_SINCE for step in chosen):
+        if is_due and not (request.turn or redo) and any(step.unfollowed == KILLED_MEANWHILE for step in chosen):
             hint = f"`nexus diff --turn {turn}` shows these changes; `nexus undo --turn {turn}` undoes all of them"
-            raise UsageError(f"turn {turn}", KILLED_SINCE, hint)
+            raise UsageError(f"turn {turn}", KILLED_MEANWHILE, hint)
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)
@@ -283,7 +284,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 at="",
                 root="",
             )
-            restorer.carry_out(actions, references, step, chosen)
+            restorer.execute(actions, references, step, chosen)
     kept_paths = {kept_path.path for kept_path in result.kept}
     result.kept += [kept_path for kept_path in untouched if kept_path.path not in kept_paths]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
@@ -312,7 +313,7 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step], result: Restor
         with suppress(OSError):
             if not request.dry_run:
                 group = group_references(rows)[root, repository]
-                bring_objects(request.data, Path(root, repository), [row.change for row in group], store)
+                restore_objects(request.data, Path(root, repository), [row.change for row in group], store)
         state = read_present(root, repository, store)
         return state.values if state else {}
 
@@ -344,7 +345,9 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         result.restored += [change.place] if is_back else []
         is_same = bool(head := _find_head(root)) and copy is not None and head == _find_head(str(copy))
         if not is_back and copy is not None and not is_same:
-            fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
+            fetch = (
+                f"`{_git_at(_report_path(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
+            )
             label = next(
                 step.what for step in steps if any(file_change.place == change.place for file_change in step.changes)
             )
@@ -381,7 +384,7 @@ def _report_references(
     """Return the changes of references, and the move of the project's HEAD that stays."""
     references, moved, restored = list[ReferenceObject](), None, set(result.references)
     for (root, repository), group in group_references(rows).items():
-        place = _near(request, os.path.join(root, repository).rstrip("/"))
+        place = _report_path(request, os.path.join(root, repository).rstrip("/"))
         changed_rows = [
             row if request.dry_run or (root, row.as_undone()) in restored else row.as_kept() for row in group
         ]
@@ -407,8 +410,8 @@ def _git_at(place: str) -> str:
     return f"git -C {shlex.quote(place)}" if place else "git"
 
 
-def _near(request: UndoRequest, place: str) -> str:
-    """Return a place as it is reported: inside the project relative to it, the project itself as ""."""
+def _report_path(request: UndoRequest, place: str) -> str:
+    """Return the path to report for a place: relative inside the project, "" for the project itself."""
     return "" if place == request.project else place.removeprefix(f"{request.project}/")
 
 
@@ -422,7 +425,7 @@ def _report(
     *,
     redo: bool,
 ) -> UndoReport:
-    near = partial(_near, request)
+    near = partial(_report_path, request)
     references, moved = _report_references(request, rows, result)
     kept_places = {kept_path.path for kept_path in result.kept}
     uncovered = [

@@ -23,7 +23,7 @@ _OF_WORKER = re.compile(r"w\d[\d.]*: ")
 """Beginning of the name of a worker's step (`workers.py`)."""
 
 
-def leave_worktrees(steps: Sequence[Step], data: Path) -> list[Step]:
+def without_worktree_steps(steps: Sequence[Step], data: Path) -> list[Step]:
     """Return the steps without those of workers in their worktrees, in turns that changed anything else: what is in a
     worktree is applied again or removed as a whole, and an undo of its apply leaves it. A worktree in which the session
     works itself is no worker's."""

@@ -22,9 +22,9 @@ SECONDS = 1.0
 """Longest time of a command during which a person saves nothing."""
 MANY_FILES = 20
 """More new, changed or removed files than these of one suffix are the command's: a person saves few at a time."""
-_MOST = 1_000_000
+_MAX = 1_000_000
 """Most characters of an output that are searched for names."""
-_MOST_PATTERNS = 100
+_MAX_PATTERNS = 100
 """Most patterns of a command that each change is compared with: more would take minutes."""
 _SEGMENTS = re.compile(r"[;\n]|&&|\|\|?|&(?!>)")
 _TARGETS = re.compile(r">{1,2}\|?\s*([^\s;|&<>()]+)")
@@ -78,7 +78,7 @@ def mark_unsure(
     `work` are the changed paths that git does not ignore: the others are the command's.
     """
     words, globs, only_reads = _read_command(command, root)
-    written, manifests = set(_split(output[-_MOST:], root)), {_MANIFESTS.get(word, "") for word in _split(command, "")}
+    written, manifests = set(_split(output[-_MAX:], root)), {_MANIFESTS.get(word, "") for word in _split(command, "")}
     groups, mine = Counter(map(_group, changes)), {path for path in work if os.path.basename(path) != GIT_FOLDER}
 
     def is_named(change: FileChange) -> bool:
@@ -123,7 +123,7 @@ def _read_command(command: str, root: str) -> tuple[set[str], list[str], bool]:
         if program and (program not in _READERS or _WRITES.search(segment)):
             only_reads = False
             words += operands
-    return set(words), [*_OUTPUTS, *[word for word in words if _GLOB.search(word)][:_MOST_PATTERNS]], only_reads
+    return set(words), [*_OUTPUTS, *[word for word in words if _GLOB.search(word)][:_MAX_PATTERNS]], only_reads
 
 
 def _ends(path: str) -> list[str]:

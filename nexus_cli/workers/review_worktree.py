@@ -25,7 +25,7 @@ from nexus_cli.workers.worker import Worker
 from nexus_cli.worktrees.apply_worktree import MergeConflict, UnappliedChanges, apply_worktree, list_unapplied
 from nexus_cli.worktrees.worktrees import find_worktree_of, list_worktrees, read_changes
 
-MOST_REASONS = 5
+MAX_REASONS = 5
 
 
 async def refresh_reviews(workers: Iterable[Worker], project: Path) -> None:
@@ -103,7 +103,7 @@ async def _show_changes(worker: Worker, record: WorktreeRecord, path: str) -> To
 
 
 async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> list[str]:
-    """Return reasons that edits of the changed paths would ask or be refused, at most `MOST_REASONS`; [] if none would.
+    """Return reasons that edits of the changed paths would ask or be refused, at most `MAX_REASONS`; [] if none would.
 
     The target of a link is judged as if it were edited.
     """
@@ -122,7 +122,7 @@ async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> l
         else:
             reasons = await _find_edit_refusals(dispatcher, tool, os.path.join(os.path.dirname(path), target))
         refusals |= dict.fromkeys(f"{path} is a link to {target}: {why}" for why in reasons)
-    return [one_line(why) for why in refusals][:MOST_REASONS]
+    return [one_line(why) for why in refusals][:MAX_REASONS]
 
 
 def _is_plain_target(target: str) -> bool:

@@ -16,8 +16,8 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.running_workers import (
+    ACTIVE_STATES,
     ASKING,
-    AT_WORK,
     FAILED,
     FINISHED,
     RUNNING,
@@ -29,13 +29,13 @@ from nexus_cli.core.running_workers import (
 )
 from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.core.usage import Usage
-from nexus_cli.permission.approvals import EDITS_HERE
+from nexus_cli.permission.approvals import EDIT_SCOPE
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.worktrees import WorktreeStay
 
-MOST_SHOWN = 80
+MAX_SHOWN = 80
 """Characters of a task or command that a list shows."""
 SHOWN_FAILED = 3
 """Most failed commands that a result names, the newest."""
@@ -91,7 +91,7 @@ class Worker:
     doing: str = ""
     """Its current activity, in a few words."""
     steps: int = 0
-    steps_below: int = 0
+    nested_steps: int = 0
     """Steps of its own workers."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
@@ -114,7 +114,7 @@ class Worker:
     in_background: bool = False
     in_turn: bool = False
     """True once its session runs a turn, until it is closed."""
-    untold: bool = False
+    is_report_unread: bool = False
     """True if it was started in the background and its report has not been read."""
     source: str = "agent"
     """Author of its instructions: `agent` for the model of the parent session, `person` for the person who resumed it.
@@ -127,7 +127,7 @@ class Worker:
     @property
     def has_ended(self) -> bool:
         """True if it no longer works."""
-        return self.state not in AT_WORK
+        return self.state not in ACTIVE_STATES
 
     @property
     def title(self) -> str:
@@ -238,7 +238,7 @@ class Worker:
 
     def to_record(self, spawner: str) -> JsonDict:
         """Return it as JSON for the ledger, as a worker of the session `spawner`."""
-        extra = {"report": self.report, "spawner": spawner, "untold": self.untold, "failed": self.failed}
+        extra = {"report": self.report, "spawner": spawner, "untold": self.is_report_unread, "failed": self.failed}
         return self.to_json() | extra
 
     @classmethod
@@ -250,7 +250,7 @@ class Worker:
             value["task"],
             value["recipe"],
             session_id=value["session"],
-            state=UNKNOWN if value["state"] in AT_WORK else value["state"],
+            state=UNKNOWN if value["state"] in ACTIVE_STATES else value["state"],
             steps=value["steps"],
             seconds=value["seconds"],
             changed=tuple(value["changed"]),
@@ -264,12 +264,12 @@ class Worker:
             failed=dict(value.get("failed", {})),
             usage=Usage(input=value["tokens"], cost_usd=value["cost_usd"]),
             report=str(value["report"]),
-            untold=bool(value["untold"]),
+            is_report_unread=bool(value["untold"]),
         )
 
 
 def _cut(line: str) -> str:
-    return clip_text(line, MOST_SHOWN)
+    return clip_text(line, MAX_SHOWN)
 
 
 class WorkerApprover:
@@ -282,7 +282,7 @@ class WorkerApprover:
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer."""
         always = question.always
-        if self._worker.worktree and always == EDITS_HERE:
+        if self._worker.worktree and always == EDIT_SCOPE:
             always = "edits in its worktree, not in your files"
         return await self._approver.ask(replace(question, agent=question.agent or self._worker.id, always=always))
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from nexus_cli.worktrees.worktrees import WorktreeStay
 
 
-MOST_FILES = 20
+MAX_FILES = 20
 """Most files whose content is included; the others are only named."""
 
 
@@ -81,8 +81,8 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     reading = Limits(tools=frozenset({tool.name} if tool else ()), categories=frozenset({str(Effect.READ)}))
     may_read = reading <= Limits(tools=rights.tools, categories=rights.categories)
     files = list(dict.fromkeys(worker.files))
-    file_texts = [await _quote_file(path, session, may_read) for path in files[:MOST_FILES]]
-    file_texts += [f"{path}: not included (only the first {MOST_FILES} files are)" for path in files[MOST_FILES:]]
+    file_texts = [await _quote_file(path, session, may_read) for path in files[:MAX_FILES]]
+    file_texts += [f"{path}: not included (only the first {MAX_FILES} files are)" for path in files[MAX_FILES:]]
     return "\n\n".join([text, *(["# Files", *file_texts] if file_texts else [])])
 
 
@@ -132,7 +132,7 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
 
 MOST_DEPTH = 2
 """Depth of nested workers: a worker may have workers, and these have none."""
-MOST_AT_ONCE = 8
+MAX_AT_ONCE = 8
 AT_ONCE = 3
 """Workers that run at the same time unless a limit (`sub_agent_budget`) says otherwise."""
 FRONT = "worker"
@@ -212,7 +212,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if task.worktree or (agent is not None and agent.fields.get("isolation") == WORKTREE):
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
         self._workers[worker.id] = worker
-        worker.in_background = worker.untold = not task.wait
+        worker.in_background = worker.is_report_unread = not task.wait
         self._record(worker)
         return worker
 
@@ -221,7 +221,7 @@ class SessionWorkers(RunningWorkers[Session]):
         model = GuideModel.read(agent, self.session.model, self.session.engine.settings)
         for problem in model.problems:
             notice = Notice(f"agent {agent.name} requests {problem}; using the session's model", warning=False)
-            self._control.emit_aside(notice)
+            self._control.emit_from_background(notice)
         return model.model
 
     def _refuse_without_place(self) -> None:
@@ -271,7 +271,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return self.session.engine.spending
 
     def _budget(self) -> int:
-        return min(self._dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
+        return min(self._dispatcher.limits.sub_agent_budget or AT_ONCE, MAX_AT_ONCE)
 
     # One run of a worker
 
@@ -284,7 +284,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
         usage = worker.usage
-        steps = worker.steps + worker.steps_below
+        steps = worker.steps + worker.nested_steps
         try:
             if self._places.locked():
                 self._show_state(worker)
@@ -302,12 +302,12 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.fail(report_bug(bug).message)
         finally:
             model = worker.model or self.session.model
-            spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage, model)
+            spending.settle(worker.id, worker.steps + worker.nested_steps - steps, worker.usage - usage, model)
             if not worker.worktree:
                 self._dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
             if worker.in_background:
-                self._tell(worker)
+                self._notify_parent(worker)
             self._show_state(worker)
 
     async def _work(self, worker: Worker, words: str | None) -> None:
@@ -356,7 +356,7 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.in_turn = False
             if worker.state == FINISHED and session.engine.spending.ending and worker.scope.max_steps != 1:
                 worker.error = BUDGET_ENDED
-            worker.steps_below += session.engine.spending.worker_steps
+            worker.nested_steps += session.engine.spending.worker_steps
             await session.aclose()
 
     def _open(self, worker: Worker) -> Session:
@@ -422,7 +422,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if isinstance(worker_event, AgentEvent)
             else AgentEvent(worker.id, worker.session_id, worker_event)
         )
-        self._control.emit_aside(marked)
+        self._control.emit_from_background(marked)
 
     def _show_state(self, worker: Worker) -> None:
         """Emit the present state of a worker."""
@@ -456,10 +456,10 @@ class SessionWorkers(RunningWorkers[Session]):
             if session is not None:
                 session.dispatcher.withdraw_questions()
 
-    def _tell(self, worker: Worker) -> None:
+    def _notify_parent(self, worker: Worker) -> None:
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
-        if worker.untold and self.session.has_more_turns:
+        if worker.is_report_unread and self.session.has_more_turns:
             self.session.engine.notices.keep(worker.id, worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: TakeText) -> ToolResult:
@@ -487,7 +487,7 @@ class SessionWorkers(RunningWorkers[Session]):
         ]
         for worker in waiting:
             assert worker.released is not None
-            worker.in_background = worker.untold = True
+            worker.in_background = worker.is_report_unread = True
             worker.released.set_result(None)
             self._record(worker)
             self._show_state(worker)
@@ -515,8 +515,8 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=f"there is no worker {agent[:40]!r}. Workers: {names}", ran=False)
         if action == "stop":
             await self._stop(worker)
-        if worker.has_ended and (action != "steer" or not self._never_again(worker)):
-            self._note_told(worker)
+        if worker.has_ended and (action != "steer" or not self._explain_no_resume(worker)):
+            self._record_report_read(worker)
             worker.in_background = False
         if action == "steer":
             return await self.steer(worker.id, text)
@@ -532,10 +532,10 @@ class SessionWorkers(RunningWorkers[Session]):
         body = "\n".join(filter(None, (worker.report or worker.doing, why))) if action == "read" else ""
         return ToolResult(worker.describe(body))
 
-    def _note_told(self, worker: Worker) -> None:
+    def _record_report_read(self, worker: Worker) -> None:
         """Record that the model has received the report of a worker."""
-        if worker.untold:
-            worker.untold = False
+        if worker.is_report_unread:
+            worker.is_report_unread = False
             self._record(worker)
             self.session.engine.notices.keep(worker.id)
 
@@ -558,7 +558,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.session is not None and worker.session.busy:
             worker.session.steer(name_sender(text, source), source=source)
             return ToolResult(f"{worker.id} gets this with its next step.")
-        if why := self._never_again(worker):
+        if why := self._explain_no_resume(worker):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
         if not self.session.busy:  # the person's words: no turn pays for them
@@ -569,7 +569,7 @@ class SessionWorkers(RunningWorkers[Session]):
         except NexusError as error:
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
-        worker.in_background = worker.untold = not wait
+        worker.in_background = worker.is_report_unread = not wait
         self.session.engine.notices.keep(worker.id)  # its next end may have the same line
         worker.released = None
         worker.source = source
@@ -578,7 +578,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(f"{worker.id} continues in the background.")
         return await self._wait(worker, lambda text: None)
 
-    def _never_again(self, worker: Worker) -> str:
+    def _explain_no_resume(self, worker: Worker) -> str:
         """Return the reason that a worker cannot be resumed, "" if it can."""
         if not worker.has_ended:
             return "has not started yet"
@@ -589,13 +589,13 @@ class SessionWorkers(RunningWorkers[Session]):
         if not worker.session_id:
             return "never started. Start another worker."
         try:
-            over = worker.state == FINISHED and self._is_over(worker)
+            over = worker.state == FINISHED and self._accepts_no_message(worker)
         except NexusError as error:  # its recipe is gone or not trusted any more
             return f"cannot continue: {error.sentences}".removesuffix(".")
         return "has reported and ended. Start another worker." if over else ""
 
-    def _is_over(self, worker: Worker) -> bool:
-        """True if a worker accepts no message after its report."""
+    def _accepts_no_message(self, worker: Worker) -> bool:
+        """True if a worker has reported and accepts no further message."""
         recipe = recipe_for(worker.recipe, self.session.folder, with_agents=True)[0]
         return bool((recipe.limits & self._dispatcher.limits).terminal_ends)
 
@@ -610,7 +610,7 @@ class SessionWorkers(RunningWorkers[Session]):
         worker = next((candidate for candidate in self.all() if candidate.call == call_id), None)
         if worker is None:  # it is recorded before it is started
             return ToolResult(error="nexus exited before it started a worker", ran=False)
-        self._note_told(worker)
+        self._record_report_read(worker)
         return worker.result()
 
     def _record(self, worker: Worker) -> None:
@@ -618,7 +618,7 @@ class SessionWorkers(RunningWorkers[Session]):
             spawner = worker.spawner or self.session.id
             self.session.conversation.memo(WORKER, worker.to_record(spawner))
         except NexusError as error:  # the session was deleted meanwhile
-            self._control.emit_aside(Notice(error.message))
+            self._control.emit_from_background(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
@@ -629,13 +629,13 @@ class SessionWorkers(RunningWorkers[Session]):
             self._workers[worker.id] = worker
         for worker in self.all():
             if worker.state == UNKNOWN:
-                self._look_up(worker)
+                self._restore_progress(worker)
             if worker.to_review and worker.folder and is_removed(worker.folder):
                 worker.close_review("applied or discarded")
-            if worker.untold:  # the report of a copied session's worker goes to that session alone
+            if worker.is_report_unread:  # the report of a copied session's worker goes to that session alone
                 self.session.engine.notices.keep(worker.id, "" if worker.spawner else worker.ended_line())
 
-    def _look_up(self, worker: Worker) -> None:
+    def _restore_progress(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
         worker.error = (
             f"nexus exited while {worker.id} worked. Its session {worker.session_id} has what it did; "
@@ -643,7 +643,7 @@ class SessionWorkers(RunningWorkers[Session]):
         )
         ledger = self.session.ledger
         if worker.spawner:
-            worker.error = f"{worker.id} {self._never_again(worker)}"
+            worker.error = f"{worker.id} {self._explain_no_resume(worker)}"
             return
         try:
             log = ledger.log(worker.session_id) if worker.session_id else None
@@ -685,18 +685,20 @@ class SessionWorkers(RunningWorkers[Session]):
     async def next_report(self) -> str:
         while not self._reports.empty() or any(worker.in_background and not worker.has_ended for worker in self.all()):
             worker = await self._reports.get()
-            if worker.untold:  # else `agents` has reported it
+            if worker.is_report_unread:  # else `agents` has reported it
                 return self._take_report(worker)
         return ""
 
     def take_reports(self) -> str:
         waited = (
-            worker for worker in self.all() if worker.untold and worker.released is not None and worker.released.done()
+            worker
+            for worker in self.all()
+            if worker.is_report_unread and worker.released is not None and worker.released.done()
         )
         return "\n\n".join(self._take_report(worker) for worker in waited if worker.state in (FINISHED, FAILED))
 
     def _take_report(self, worker: Worker) -> str:
-        self._note_told(worker)
+        self._record_report_read(worker)
         return f"{REPORTS}{worker.id} has ended]\n{worker.result().text}"
 
     async def aclose(self) -> None:

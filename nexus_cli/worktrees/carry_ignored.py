@@ -48,10 +48,10 @@ INCLUDE_FILE = ".worktreeinclude"
 """A project's own patterns; other programs read this file too."""
 CARRIED = "carried.json"
 """File of a record folder: the copied paths, each with a stamp of its content."""
-MOST_FILES, MOST_DEPTH = 200_000, 100
+MAX_FILES, MOST_DEPTH = 200_000, 100
 """Most files of one copied path, and levels below it."""
-_MOST_PATTERNS = 64 * 1024
-_MOST_TEXT = 1 << 20
+_MAX_PATTERNS = 64 * 1024
+_MAX_TEXT = 1 << 20
 """Most bytes of a script whose paths are changed."""
 _NAMING_PATHS = re.compile(r"bin/[^/]+|pyvenv\.cfg|lib/python[^/]*/site-packages/[^/]+\.(?:pth|py|egg-link)")
 """Files of a Python environment that name its folder or the project."""
@@ -74,7 +74,7 @@ def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> 
     """
     own_patterns = b""
     with suppress(OSError):
-        own_patterns = read_regular(root / INCLUDE_FILE, _MOST_PATTERNS)
+        own_patterns = read_regular(root / INCLUDE_FILE, _MAX_PATTERNS)
     lines = [*map(os.fsencode, USUAL), own_patterns, *map(os.fsencode, include)]
     scratch.write_bytes(b"\n".join(lines) + b"\n")
     # A run may fail on an ignored folder that it cannot list.
@@ -170,7 +170,7 @@ def _measure(path: Path) -> tuple[int, int] | None:
         if not stat.S_ISDIR(status.st_mode):
             count += 1
             size += status.st_size
-        if count > MOST_FILES or name.count("/") > MOST_DEPTH:
+        if count > MAX_FILES or name.count("/") > MOST_DEPTH:
             return None
     return count, size
 
@@ -279,7 +279,7 @@ def _relocate_environment(folder: Path, source: Path, target: Path) -> None:
 def _replace_text(folder: int, name: str, old: re.Pattern[bytes], new: bytes) -> None:
     """Replace `old` in a small text file of an open folder. Raises `OSError`, also for a link, and
     `ChangedMeanwhileError`."""
-    data = read_regular(name, _MOST_TEXT, inside=folder)
+    data = read_regular(name, _MAX_TEXT, inside=folder)
     changed = old.sub(lambda _: new, data)
     if changed != data and b"\0" not in data:
         now = look_at(folder, name, ())

@@ -30,7 +30,7 @@ CACHES = frozenset(
     b".parcel-cache .gradle .eggs".split()
 )
 """Names of ignored folders that tools can fill again, so that they may be lost."""
-_MOST_LOG = 64 << 20
+_MAX_LOG = 64 << 20
 """Most bytes of a log of commits."""
 
 
@@ -206,7 +206,7 @@ def _git_of(record: WorktreeRecord) -> Git | None:
 def _has_moved(record: WorktreeRecord) -> bool:
     """True if another commit was ever checked out: some commits may then be on no branch."""
     try:
-        lines = read_regular(record.folder / ".git/logs/HEAD", _MOST_LOG).splitlines()
+        lines = read_regular(record.folder / ".git/logs/HEAD", _MAX_LOG).splitlines()
     except OSError as error:
         return error.errno == errno.EFBIG
     return any(line.split(b" ", 2)[1:2] != [record.start.encode()] for line in lines)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, KINDS
+from nexus_cli.config.foreign_items import KINDS, PARENT_PREFIX
 from nexus_cli.config.paths import is_home_or_root, places, private_dir
 from nexus_cli.config.project_environment import split_environments
 from nexus_cli.config.project_settings import settings_in
@@ -129,7 +129,7 @@ def list_files(git: Git) -> ProjectFiles:
     if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
         # Git does not write such an index, but reads one that came with a downloaded folder.
         raise GitError(f"the index refers to a file outside the project: {os.fsdecode(odd)}")
-    untracked = git.items(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z")
+    untracked = git.items(*_case_options(git.cwd), "ls-files", "-o", "--exclude-standard", "-z")
     return ProjectFiles(
         tuple(staged),
         tuple(entry.partition(b"\t")[2] for entry in tagged if entry.startswith(b"S ")),
@@ -140,7 +140,7 @@ def list_files(git: Git) -> ProjectFiles:
     )
 
 
-def _tell_cases_apart(root: Path) -> tuple[str, ...]:
+def _case_options(root: Path) -> tuple[str, ...]:
     """Return options that make git tell `a` from `A` if the disk does, whatever a copied configuration says."""
     try:
         is_one = os.path.samefile(root / ".git", root / ".GIT")
@@ -198,11 +198,11 @@ def _write_index(record: WorktreeRecord, files: ProjectFiles) -> None:
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
     """Return the paths to copy: those of git, instructions and settings, without nexus's own folders."""
     carried = {*files.tracked, *files.untracked, *_instructions(root)}
-    own_folders = _own_folders(root)
+    own_folders = _list_nexus_folders(root)
     return [path for path in carried if not path.startswith(own_folders)]
 
 
-def _own_folders(root: Path) -> tuple[bytes, ...]:
+def _list_nexus_folders(root: Path) -> tuple[bytes, ...]:
     """Return nexus's own folders below `root`, relative to it, with a slash at the end."""
     folders = places()
     hidden = [os.path.realpath(path) + os.sep for path in (folders.config, folders.data, folders.cache, folders.log)]
@@ -258,8 +258,10 @@ def _carry_ignored(record: WorktreeRecord, source: SourceProject, environments: 
     if not settings.include_mb:
         return ()
     needed = find_needed(source.git, source.root, record.home / "include", settings.include)
-    own_folders, files = _own_folders(source.root), read_configuration(source.root, KINDS).files
-    beside = (name.removeprefix(ABOVE) for name in files if name.startswith(ABOVE))  # git may ignore them
+    own_folders, files = _list_nexus_folders(source.root), read_configuration(source.root, KINDS).files
+    beside = (
+        name.removeprefix(PARENT_PREFIX) for name in files if name.startswith(PARENT_PREFIX)
+    )  # git may ignore them
     paths = [path for path in (*environments, *needed, *beside) if not os.fsencode(path).startswith(own_folders)]
     carried = carry_files(source.root, record.folder, paths, settings.include_mb * 1_000_000)
     (record.home / CARRIED).write_text(json.dumps(carried.stamps))

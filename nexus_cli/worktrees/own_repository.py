@@ -41,7 +41,7 @@ _SHA256 = 64
 """Digits of an object's name in a repository of that format."""
 _BRANCHES = 100
 """Most names that are tried for the branch."""
-_MOST_SETTINGS, _MOST_REFERENCES = 1 << 20, 64 << 20
+_MAX_SETTINGS, _MAX_REFERENCES = 1 << 20, 64 << 20
 """Most bytes of a file of a repository that is copied, and of `packed-refs`."""
 
 
@@ -168,7 +168,7 @@ def is_closed(git_dir: Path) -> bool:
 def borrows_objects(git_dir: Path, record: WorktreeRecord) -> bool:
     """True if a git folder borrows objects from the repository of the worktree's project alone."""
     try:
-        borrowed = read_regular(git_dir / "objects/info/alternates", _MOST_SETTINGS)
+        borrowed = read_regular(git_dir / "objects/info/alternates", _MAX_SETTINGS)
         return borrowed == os.fsencode(quote_alternate(record.repository / "objects")) + b"\n"
     except OSError:
         return False
@@ -284,7 +284,7 @@ def refresh_references(record: WorktreeRecord) -> None:
     ):
         packed = dict[bytes, bytes]()
         with suppress(FileNotFoundError):
-            packed = _parse(read_regular("packed-refs", _MOST_REFERENCES, inside=folder))
+            packed = _parse(read_regular("packed-refs", _MAX_REFERENCES, inside=folder))
         packed |= {name: oid for name, oid in now.items() if packed.get(name) == before.get(name)}
         file.write(_format(packed))
     replace_private_file(record.home / REFERENCES, _format(now))
@@ -358,7 +358,7 @@ def _list_references(
 def _read_settings(git_dir: Path, name: str) -> bytes | None:
     """Return a small file of a repository; None for none, a link, or what is too large to be settings."""
     with suppress_errors((*REPLACED, errno.EFBIG)):
-        return read_regular(git_dir / name, _MOST_SETTINGS)
+        return read_regular(git_dir / name, _MAX_SETTINGS)
     return None
 
 
@@ -374,7 +374,7 @@ def _format(references: dict[bytes, bytes]) -> bytes:
 
 def _configuration(record: WorktreeRecord, git_dir: Path) -> bytes:
     """Return the configuration of the project's repository, changed to that of a repository with files of its own."""
-    data = read_regular(record.repository / "config", _MOST_SETTINGS)
+    data = read_regular(record.repository / "config", _MAX_SETTINGS)
     data += b"\n" + (_read_settings(git_dir, "config.worktree") or b"")
     lower = data.lower()
     sections = "\n[core]\n\tbare = false\n"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.worktree_record import MOST_OF_LINK, read_git_file
+from nexus_cli.config.worktree_record import MAX_OF_LINK, read_git_file
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.real_files import open_real, read_regular
@@ -25,7 +25,7 @@ _OPEN_WORK = {
     "BISECT_LOG": "bisect",
 }
 """What is in a git folder while such work waits for the person."""
-_MOST_OF_MOVE = 4_096
+_MAX_OF_MOVE = 4_096
 """Most bytes of the newest lines of git's log of HEAD that are read."""
 FIELDS = {"1": 8, "u": 10, "?": 1}
 """Fields before the path in a line of `git status`, by kind of the line."""
@@ -61,7 +61,7 @@ def _find_move(git_folder: Path) -> tuple[int, str]:
     has not noted it, or if a commit moved it since. Passes over what left HEAD where it was, `reset: moving to HEAD`
     after that checkout, or in a new worktree, and over an amended commit, which may look as it did before."""
     with suppress(OSError, ValueError), open_real(git_folder / "logs/HEAD") as log:
-        start = max(0, log.seek(0, os.SEEK_END) - _MOST_OF_MOVE)
+        start = max(0, log.seek(0, os.SEEK_END) - _MAX_OF_MOVE)
         log.seek(start)
         for line in reversed(log.read().splitlines()[start > 0 :]):  # the first one is cut
             head, _, words = line.partition(b"\t")
@@ -80,7 +80,7 @@ def _find_rebased(git_folder: Path) -> str:
     """Return the branch that is being rebased, "" if none is."""
     for name in _OPEN_WORK:
         with suppress(OSError):
-            head_name = read_regular(git_folder / name / "head-name", MOST_OF_LINK)
+            head_name = read_regular(git_folder / name / "head-name", MAX_OF_LINK)
             return os.fsdecode(head_name).strip().removeprefix("refs/heads/")
     return ""
 

@@ -20,7 +20,7 @@ from typing import IO
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.real_files import FolderChain, open_folder, stat_at
 from nexus_cli.sandbox.own_git import Git, GitError
-from nexus_cli.tree.file_state import NOT_THERE, PresentState
+from nexus_cli.tree.file_state import ABSENT_PRESENT_STATE, PresentState
 
 MISSING = "000000"
 LINK = "120000"
@@ -35,7 +35,7 @@ class TreeFile:
 
     mode: str
     blob: str = ""
-    now: PresentState = field(default=NOT_THERE, compare=False)
+    now: PresentState = field(default=ABSENT_PRESENT_STATE, compare=False)
     """Of a path of the project: its present state, whose stamp changes with each write, even one of the same content.
     """
 

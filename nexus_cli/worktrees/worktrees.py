@@ -121,7 +121,9 @@ class WorktreeStay:
         state = inspect_worktree(record)
         if state.is_empty(record):
             branches = _delete(record, with_branch=True)
-            return f"removed the unchanged worktree {record.name}; {_tell_kept(branches)}" if branches else ""
+            return (
+                f"removed the unchanged worktree {record.name}; {_report_kept_branches(branches)}" if branches else ""
+            )
         notice = publish_branch(record)
         name = record.name
         description = f"worktree {record.folder}: {state.describe()}{notice and f'; {notice}'}"
@@ -166,7 +168,7 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
         return _stay(worktree, notices, is_new=record is None)
 
 
-def stay_in(record: WorktreeRecord) -> WorktreeStay:
+def enter_existing(record: WorktreeRecord) -> WorktreeStay:
     """Enter an existing worktree. Raises `NexusError`."""
     with _explain_failure(f"worktree {record.name} cannot be entered"), _change_worktrees(record.folder.parent):
         return _stay(record, [], is_new=False)
@@ -198,7 +200,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
         _discard(half.folder)
     if record is not None and record.base:
         branches = _delete(record, with_branch=False)
-        branch = f"; {_tell_kept(branches, 'has published commits')}" if branches else ""
+        branch = f"; {_report_kept_branches(branches, 'has published commits')}" if branches else ""
         notices.append(f"the folder of worktree {name} was deleted and created again{branch}")
     try:
         record, further = fill_worktree(prepare_record(folder, name, source), source)
@@ -343,7 +345,7 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
 def _remove(record: WorktreeRecord, force: bool) -> str:
     if not record.folder.is_dir():
         branches = _delete(record, with_branch=False)
-        return _tell_kept(branches, "has published commits")
+        return _report_kept_branches(branches, "has published commits")
     built: Sequence[str] = ()
     has_moved = False
     if not force:
@@ -374,7 +376,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     commits = [f"{name} {oid[:12]}".strip() for name, oid in tips.items()]
     lost = f"also deleted (ignored): {', '.join(built[:3])}{' and more' * bool(built[3:])}" if built else ""
     were = f"its commits: {', '.join(commits)}; to keep a commit: git branch NAME COMMIT" if commits else ""
-    lines = [line, _tell_kept(branches), lost, were]
+    lines = [line, _report_kept_branches(branches), lost, were]
     return "; ".join(filter(None, lines))
 
 
@@ -393,7 +395,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     return ""
 
 
-def _tell_kept(
+def _report_kept_branches(
     branches: Sequence[str], why: str = "checked out elsewhere, or with commits that are not of the worktree"
 ) -> str:
     return f"kept branch {', '.join(branches)} ({why})" if branches else ""
@@ -407,7 +409,7 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
     for a deleted one. Raises `OSError` if that fails or files cannot be deleted; then the record stays too.
     """
     with suppress(FileNotFoundError):
-        _take_away(record)
+        _move_to_record(record)
     try:
         branches = delete_references(record, repository_git(record), only_empty=not with_branch)
     except (GitError, NexusError):
@@ -416,7 +418,7 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
     return branches
 
 
-def _take_away(record: WorktreeRecord) -> None:
+def _move_to_record(record: WorktreeRecord) -> None:
     """Move the folder of a worktree to its record folder, to be deleted with it."""
     place = record.home / f"removed-{os.urandom(6).hex()}"
     try:

@@ -56,7 +56,7 @@ DEFAULTS = {"bool": "False", "int": "0", "float": "0.0", "str": '""', "bytes": '
 """What a function returns in place of its result, by its annotation; None for an optional one, empty for containers."""
 CONTAINERS = {"list": "[]", "tuple": "()", "dict": "{}", "set": "set()", "frozenset": "frozenset()"}
 STRICTER = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
-MOST_SECONDS = 900.0
+MAX_SECONDS = 900.0
 """Time limit of the tests of one defect; one that hangs them is noticed."""
 PROBE = """
 
@@ -327,7 +327,7 @@ def run_tests(tree: Path, tests: Sequence[str], *options: str) -> str:
     words = [_python(tree), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *options]
     try:
         done = subprocess.run(
-            [*words, f"@{listed}"], cwd=tree, capture_output=True, text=True, errors="replace", timeout=MOST_SECONDS
+            [*words, f"@{listed}"], cwd=tree, capture_output=True, text=True, errors="replace", timeout=MAX_SECONDS
         )
     except subprocess.TimeoutExpired:
         return "(the tests hang)"

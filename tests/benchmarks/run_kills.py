@@ -33,7 +33,7 @@ KILLS, KILLS_ON_SERVER = 500, 100
 RUNNERS = 3
 RUNS = 60
 """Runs for so many kills; each is killed several times."""
-MOST_ALIVE = 0.25
+MAX_ALIVE = 0.25
 """Seconds that a runner lives at most."""
 PATIENCE = 300.0
 AT = "2026-01-02T03:04:05.000Z"
@@ -86,7 +86,7 @@ def play(folder: Path, place: LedgerPlace, kills: int, chance: random.Random) ->
         if done >= queued * kills // runs and queued < runs:  # some new ones all the time
             _queue_one(folder, place, queued)
             queued += 1
-        time.sleep(chance.uniform(0.0, MOST_ALIVE) / RUNNERS)
+        time.sleep(chance.uniform(0.0, MAX_ALIVE) / RUNNERS)
         (folder / f"go-{chance.randrange(max(1, queued))}").touch()
         one = chance.randrange(RUNNERS)
         os.kill(alive[one], signal.SIGKILL)

@@ -21,7 +21,7 @@ from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
+from nexus_cli.sandbox.guarded_places import MAX_FOLDERS
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.sandbox.profile import SandboxProfile, make_profile
 
@@ -79,7 +79,7 @@ def rows(times: int) -> Iterator[Row]:
         time.sleep(2.5)
         (cost,) = in_turns(times, lambda: compared(profile))
         yield Row("comparing protected places", milliseconds(cost), "ms", most=3.0)
-        for number in range(MOST_FOLDERS):
+        for number in range(MAX_FOLDERS):
             (here.folder / f"{number % 10}/{number // 10 % 10}/{number // 100}").mkdir(parents=True)
         time.sleep(2.5)
         (cost,) = in_turns(times, lambda: compared(profile))

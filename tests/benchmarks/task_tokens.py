@@ -163,7 +163,7 @@ def _describe_nothing(registry: ToolRegistry) -> list[dict[str, Any]]:
 
 DEFINITIONS = ToolRegistry.get_definitions
 REGISTRY = "nexus_cli.tools.registry"
-OLD, LEAST = "nexus_cli.conversation.pruning:OLD", "nexus_cli.engine.requests.clip_output:LEAST_TEXT"
+OLD, LEAST = "nexus_cli.conversation.pruning:OLD", "nexus_cli.engine.requests.clip_output:MIN_TEXT"
 EDITED = "nexus_cli.tools.builtin.edit_file:name_changed_lines"
 LISTS = {"benchmarks.trajectories:LISTS": True}
 SHIPPED = Choice("as shipped")
@@ -185,8 +185,8 @@ CHOICES: Sequence[Choice] = (
     Choice("lines that repeat are folded", {"nexus_cli.engine.calls.dispatch:clip_result": _clip(_without_repeats)}),
     Choice("each commit lists its folders", LISTS),
     Choice("the same, folded", {**LISTS, "nexus_cli.tools.builtin.glob:run": _run_listed}),
-    Choice("every tool is sent", {"nexus_cli.engine.requests.tool_selection:SPOKEN_OF": ""}),
-    Choice("whole schemas", {"nexus_cli.tools.schema:UNSAID": ()}),
+    Choice("every tool is sent", {"nexus_cli.engine.requests.tool_selection:MENTION": ""}),
+    Choice("whole schemas", {"nexus_cli.tools.schema:UNSENT_KEYWORDS": ()}),
     Choice("schemas without descriptions", {f"{REGISTRY}:ToolRegistry.get_definitions": _describe_nothing}),
 )
 

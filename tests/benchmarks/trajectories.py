@@ -60,7 +60,7 @@ LISTS = False
 """True if each commit begins with a list of the files in the folders that it changes."""
 AROUND = 25
 """Lines read before and after those that are needed."""
-MOST_NEEDED = 4
+MAX_NEEDED = 4
 """Most definitions that an edit is said to use."""
 USED = re.compile(r"\b([A-Za-z_]\w{3,})\(")
 NAME = re.compile(r"\b[a-z]\w*_\w+\b|\b[A-Z][a-z]+[A-Z]\w+\b")
@@ -225,7 +225,7 @@ class Coder:
             if line and line not in text and not sight.shows(line):
                 wanted.append(used)
                 again += sight.showed(line)
-        if wanted := wanted[:MOST_NEEDED]:
+        if wanted := wanted[:MAX_NEEDED]:
             self.player.account.rereads += again >= len(wanted)
             yield [("grep", {"pattern": rf"^ *(def|class) ({'|'.join(wanted)})\b", "glob": "**/*.py", "context": 4})]
         return ""

@@ -191,7 +191,7 @@ def main() -> None:
     if scenario == "silent":
         from nexus_cli.ui.print import turn_progress
 
-        turn_progress.SILENT = 1.0
+        turn_progress.SILENCE_SECONDS = 1.0
     process.exit_on_signals()
     process.reopen_descriptors()
     sys.argv[1:] = [scenario]

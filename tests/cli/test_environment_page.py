@@ -10,7 +10,7 @@ import pytest
 
 from nexus_cli.cli.doc_pages import page_text
 from nexus_cli.config.paths import PACKAGE
-from nexus_cli.config.protected_places import _MOVED_BY
+from nexus_cli.config.protected_places import _RELOCATING_VARIABLES
 from nexus_cli.provider.endpoint import KEY_VARIABLES
 from nexus_cli.provider.local_servers import BASE_VARIABLES
 from nexus_cli.sandbox.profile import _CACHES
@@ -67,7 +67,7 @@ def test_the_page_names_every_variable_that_the_source_reads() -> None:
     texts = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py") if path.name not in SETTERS]
     found = {name for text in texts if "env" in text for name in read_variables(ast.parse(text))}
     assert found >= KNOWN
-    tables = (*KEY_VARIABLES.values(), *BASE_VARIABLES.values(), _MOVED_BY, [one[0] for one in _CACHES])
+    tables = (*KEY_VARIABLES.values(), *BASE_VARIABLES.values(), _RELOCATING_VARIABLES, [one[0] for one in _CACHES])
     named = set(re.findall(r"`(\w+)(?:=\w+)?`", page_text("settings")))
     missing = sorted(found.union(*tables) - named)
     assert not missing, f"name in nexus_cli/docs/settings.md, under the variables: {', '.join(missing)}"

@@ -224,7 +224,7 @@ def _piped(data: bytes) -> Reader:
 
 
 def test_what_is_beyond_the_limit_is_counted_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_INPUT", 1000)
+    monkeypatch.setattr(reading, "MAX_INPUT", 1000)
     monkeypatch.setattr(reading, "COUNTED", 10**6)
     read = _piped(b"x" * 5000).read()
     assert (len(read.text), read.uncounted) == (1000, 4000)
@@ -232,7 +232,7 @@ def test_what_is_beyond_the_limit_is_counted_not_kept(monkeypatch: pytest.Monkey
 
 
 def test_an_endless_input_ends_somewhere_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_INPUT", 1000)
+    monkeypatch.setattr(reading, "MAX_INPUT", 1000)
     monkeypatch.setattr(reading, "COUNTED", 3_000_000)
     source = os.open("/dev/zero", os.O_RDONLY)
     read = Reader(source, "stdin").read()
@@ -267,7 +267,7 @@ def test_an_image_beyond_the_hard_limit_is_refused_before_it_is_read(tmp_path: P
     path = tmp_path / "huge.png"
     with open(path, "wb") as file:
         file.write(PNG)
-        file.truncate(reading.MOST_INPUT + 1)
+        file.truncate(reading.MAX_INPUT + 1)
     with pytest.raises(NexusError, match="it has 67,108,865 bytes") as caught:
         read_attachment(str(path), "--file huge.png")
     assert caught.value.kind == "usage"

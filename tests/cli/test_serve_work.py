@@ -41,7 +41,7 @@ class FailingRunner:
 def test_a_disk_that_is_full_for_a_while_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner, lines = FailingRunner(), list[str]()
     monkeypatch.setattr(run_server, "make_runner", lambda *given, **more: runner)
-    monkeypatch.setattr(run_server, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(run_server, "RETRY_SECONDS", 0.01)
 
     async def play() -> None:
         provider: Any = None
@@ -76,7 +76,7 @@ def test_the_work_of_a_ledger_that_can_be_opened_later_begins_then(monkeypatch: 
     work = SimpleNamespace(door="the door", start=lambda: begun.append("work"))
     offers = [None, None, work]
     monkeypatch.setattr(run_server._Work, "open", lambda *given: offers.pop(0))
-    monkeypatch.setattr(run_server, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(run_server, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(run_server, "PoolMethods", lambda *given: None)
     unused: Any = SimpleNamespace()
     run, server = run_server._Run(*[unused] * 8), unused

@@ -50,7 +50,7 @@ edit_file.run = run
 """
 HURRIED = """
 from nexus_cli.cli.tour import tour_session
-tour_session.WORD_SECONDS = 0.001
+tour_session.SECONDS_PER_WORD = 0.001
 """
 """The program, if it does not wait between two words."""
 ASKED = r"what\s+to\s+do\s+instead"

@@ -14,7 +14,7 @@ import pytest
 from search import sample
 
 from nexus_cli.cli import start_table
-from nexus_cli.cli.app import COMMANDS, build, list_verbs, take_prompt
+from nexus_cli.cli.app import COMMANDS, build, extract_prompt, list_verbs
 from nexus_cli.cli.completion import complete_line
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.cli.start_table import HELP, read_block
@@ -240,9 +240,9 @@ def test_several_words_in_place_of_a_command_are_a_prompt(
     arguments: list[str], prompt: str, others: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "isatty", lambda descriptor: True)
-    assert take_prompt(arguments) == (prompt, others)
+    assert extract_prompt(arguments) == (prompt, others)
     monkeypatch.setattr(os, "isatty", lambda descriptor: descriptor == 0)
-    assert take_prompt(arguments) == ("", arguments)
+    assert extract_prompt(arguments) == ("", arguments)
 
 
 def test_piped_into_nexus_alone_it_is_ask(engine: Run) -> None:

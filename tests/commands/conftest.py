@@ -66,7 +66,7 @@ class FakeContext:
     @property
     def options(self) -> Options:
         """See `CommandContext`."""
-        now = self._options if self.session.is_bare else self.session.options
+        now = self._options if self.session.has_no_ledger else self.session.options
         where = replace(self._options, resume=self.session.id, newest=False)
         return replace(where, allow=now.allow, allow_from=now.allow_from)
 
@@ -126,7 +126,7 @@ class FakeContext:
 
     def note_act(self, line: str) -> None: ...
 
-    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """See `CommandContext`."""
         self.beside.append(asyncio.get_running_loop().create_task(work))
 

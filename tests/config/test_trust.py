@@ -25,7 +25,7 @@ from nexus_cli.config.trust import (
     trusted_items,
     trusted_texts,
 )
-from nexus_cli.config.trust_files import MOST_BYTES, MOST_FILES
+from nexus_cli.config.trust_files import MAX_BYTES, MAX_FILES
 from nexus_cli.core.errors import NexusError
 
 
@@ -241,7 +241,7 @@ def _pipe(project: Path) -> None:
 
 def _many(project: Path) -> None:
     (project / ".nexus" / "commands").mkdir()
-    for number in range(MOST_FILES + 1):
+    for number in range(MAX_FILES + 1):
         (project / ".nexus" / "commands" / str(number)).touch()
 
 
@@ -252,7 +252,7 @@ def _deep(project: Path) -> None:
 def _all_of_it(project: Path) -> None:
     (project / ".nexus" / "skills").mkdir()
     for number in range(5):
-        (project / ".nexus" / "skills" / str(number)).write_bytes(b"#" * MOST_BYTES)
+        (project / ".nexus" / "skills" / str(number)).write_bytes(b"#" * MAX_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -379,8 +379,8 @@ def test_what_is_there_for_other_agents_is_trusted_item_by_item(foreign: Path, k
 def test_an_item_beside_with_too_many_files_is_named_and_left_out(
     foreign: Path, monkeypatch: pytest.MonkeyPatch, folder: str, most: int
 ) -> None:
-    monkeypatch.setattr(trust_beside, "MOST_FILES_OF_ONE", 3)
-    monkeypatch.setattr(trust_beside, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(trust_beside, "MAX_SKILL_FILES", 3)
+    monkeypatch.setattr(trust_beside, "MAX_ENTRIES", 5)
     (foreign / ".claude" / folder).mkdir(parents=True)
     for number in range(most + 1):
         (foreign / ".claude" / folder / f"{number}.md").write_text("x")

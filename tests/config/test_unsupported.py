@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.unsupported import PLACES, describe_unsupported, find_unsupported, is_news, new_unsupported_line
+from nexus_cli.config.unsupported import (
+    PLACES,
+    describe_unsupported,
+    find_unsupported,
+    is_new_line,
+    new_unsupported_line,
+)
 from nexus_cli.core.json_value import to_json_value
 
 
@@ -56,5 +62,5 @@ def test_files_that_are_none_or_broken_are_no_trouble(tmp_path: Path) -> None:
 
 
 def test_a_line_is_news_once_for_its_key_and_again_when_it_changes() -> None:
-    told = [is_news("names:/a", line) for line in ("", "one", "one", "two")]
-    assert told == [False, True, False, True] and is_news("names:/b", "two")
+    told = [is_new_line("names:/a", line) for line in ("", "one", "one", "two")]
+    assert told == [False, True, False, True] and is_new_line("names:/b", "two")

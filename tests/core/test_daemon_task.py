@@ -71,11 +71,11 @@ def test_tasks_that_hang_cost_their_own_limit_once_and_the_others_nothing() -> N
     free = threading.Event()
     spent: list[list[float]] = []
 
-    def hang() -> bool:
+    def hang_indent() -> bool:
         spent.append([one.spent for one in hung])
         return free.wait(60)
 
-    hung = [DaemonTask(hang, 2.0) for _ in range(3)]
+    hung = [DaemonTask(hang_indent, 2.0) for _ in range(3)]
     quick = [DaemonTask(lambda: "here", 2.0) for _ in range(3)]
     asyncio.run(run_tasks([one for pair in zip(hung, quick, strict=True) for one in pair]))
     assert len(spent) == 3 and max(spent[-1]) < 2.0, "not one limit after the other"

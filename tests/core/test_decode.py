@@ -61,7 +61,7 @@ def test_a_stray_byte_in_utf_8_costs_that_byte_and_nothing_else(seed: int) -> No
     read = decode(text[:at].encode() + stray + b"\n" + text[at:].encode())
     assert read is not None and read.encoding == "utf-8"
     assert read.plain == text[:at] + "\ufffd\n" + text[at:]
-    assert read.remark == "1 byte is not UTF-8 and is shown as \ufffd"
+    assert read.encoding_note == "1 byte is not UTF-8 and is shown as \ufffd"
 
 
 def test_one_letter_in_utf_8_outweighs_one_stray_byte() -> None:
@@ -79,7 +79,7 @@ def test_utf_8_that_ends_inside_a_character_is_utf_8() -> None:
 def test_other_encodings_are_never_taken_for_broken_utf_8(encoding: str, times: int) -> None:
     read = decode((SAMPLES[encoding] * times).encode(encoding))
     assert read is not None and read.plain == SAMPLES[encoding] * times
-    assert "is not UTF-8; decoded as" in read.remark
+    assert "is not UTF-8; decoded as" in read.encoding_note
 
 
 @pytest.mark.matrix

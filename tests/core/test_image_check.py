@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from images import gif, jpeg, png, webp
 
-from nexus_cli.core.image_check import MOST_BYTES, MOST_SIDE, describe_bad_image
+from nexus_cli.core.image_check import MAX_BYTES, MAX_SIDE, describe_bad_image
 
 MADE: dict[str, Callable[[int, int], bytes]] = {
     "png": png,
@@ -23,8 +23,8 @@ MADE: dict[str, Callable[[int, int], bytes]] = {
 
 @pytest.mark.parametrize("kind", MADE)
 def test_a_whole_image_up_to_the_largest_side_is_taken(kind: str) -> None:
-    assert describe_bad_image(MADE[kind](MOST_SIDE, 3)) == describe_bad_image(MADE[kind](3, MOST_SIDE)) == ""
-    assert describe_bad_image(MADE[kind](300, MOST_SIDE + 1)).startswith("it has 300 x 8,001 pixels")
+    assert describe_bad_image(MADE[kind](MAX_SIDE, 3)) == describe_bad_image(MADE[kind](3, MAX_SIDE)) == ""
+    assert describe_bad_image(MADE[kind](300, MAX_SIDE + 1)).startswith("it has 300 x 8,001 pixels")
 
 
 @pytest.mark.parametrize("kind", MADE)
@@ -43,7 +43,7 @@ def test_an_image_that_was_cut_off_is_not_taken_wherever_it_ends(kind: str) -> N
         (png(60_000, 60_000), "60,000 x 60,000 pixels"),
         (png(0, 4), "0 x 4 pixels"),
         (png().replace(b"IHDR\0\0\0\1", b"IHDR\0\0\0\2"), "not a complete PNG"),
-        (png(extra=MOST_BYTES), "bytes; at most 3,900,000"),
+        (png(extra=MAX_BYTES), "bytes; at most 3,900,000"),
         (jpeg(9, 9, thumbnail=jpeg(1, 1))[:-9], "not a complete JPEG"),
     ],
 )

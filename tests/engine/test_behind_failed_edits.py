@@ -23,7 +23,7 @@ from nexus_cli.mcp.server_entries import ServerFiles
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool
 from nexus_cli.mcp.tool_cache import make_list
-from nexus_cli.permission.run_limits import BEHIND_EDIT, END_AT
+from nexus_cli.permission.run_limits import AFTER_FAILED_EDIT, END_AT
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools
@@ -77,7 +77,7 @@ def test_a_command_behind_an_edit_that_failed_does_not_run(edit: Call, how: str,
     write_settings(DENIED_FOLDER)
     first, second = played(project, edit, TEST)
     assert first.error and not (project / "ran").exists()
-    assert second.text.startswith(BEHIND_EDIT) and second.text.endswith(f"{how}]"), second
+    assert second.text.startswith(AFTER_FAILED_EDIT) and second.text.endswith(f"{how}]"), second
     assert not second.ran and not second.denied
 
 
@@ -221,7 +221,9 @@ def test_over_any_mix_of_calls_only_commands_behind_a_failed_edit_are_left_out(k
         done = {one.call.id: one.result for one in events if isinstance(one, ToolResultEvent)}
         failed = False
         for number, (kind, result) in enumerate(zip(kinds, map(done.get, sorted(done)), strict=True)):
-            assert result is not None and result.text.startswith(BEHIND_EDIT) == (failed and kind.startswith("run")), (
+            assert result is not None and result.text.startswith(AFTER_FAILED_EDIT) == (
+                failed and kind.startswith("run")
+            ), (
                 kinds,
                 number,
                 result,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws.world import exact
 
-from nexus_cli.core.elide import FOLDED_ENDS, LEAST_FOLDED, fold_lines
+from nexus_cli.core.elide import FOLDED_EDGE_LINES, MIN_FOLDED_LINES, fold_lines
 
 LOG = "seq -f 'line %.0f of the long output' 4000"
 MARKER = re.compile(r"\[\.\.\. ([\d,]+) lines like these left out \.\.\.\]")
@@ -59,10 +59,10 @@ def test_no_word_is_lost_and_the_count_is_true(runs: list[tuple[str, int]]) -> N
     shown, left = fold_lines(text)
     kept = [line for line in shown.split("\n") if not MARKER.fullmatch(line)]
     counts = [int(found.replace(",", "")) for found in MARKER.findall(shown)]
-    assert sum(counts) == left and all(one >= LEAST_FOLDED for one in counts)
+    assert sum(counts) == left and all(one >= MIN_FOLDED_LINES for one in counts)
     assert len(kept) + left == len(text.split("\n"))
     words = [re.sub(r"\d+", "", line) for line in text.split("\n")]
     assert set(words) == {re.sub(r"\d+", "", line) for line in kept}
     rest = iter(text.split("\n"))
     assert all(line in rest for line in kept), "what is kept stands in its order"
-    assert left == 0 or len(kept) >= FOLDED_ENDS
+    assert left == 0 or len(kept) >= FOLDED_EDGE_LINES

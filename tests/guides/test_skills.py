@@ -120,7 +120,7 @@ def test_hostile_names_and_descriptions_become_one_short_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", GuideKind)
-@pytest.mark.parametrize("limit", ["MOST", "MOST_NAMES"])
+@pytest.mark.parametrize("limit", ["MOST", "MAX_NAMES"])
 def test_guides_beyond_the_limit_of_a_folder_are_named_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: GuideKind, limit: str
 ) -> None:

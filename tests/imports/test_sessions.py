@@ -162,7 +162,7 @@ def test_the_first_versions_had_no_links(tmp_path: Path) -> None:
 
 
 def test_broken_lines_are_named_and_the_rest_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign_session, "MOST_LINE", 100_000)
+    monkeypatch.setattr(foreign_session, "MAX_LINE", 100_000)
     talk = (
         Session("s", "/srv/a")
         .user("Hi\0there")

@@ -41,7 +41,7 @@ SECONDS = 300.0
 """A command of ours that takes so long hangs. Commands of the model have 120 s, and may themselves wait for a pipe."""
 FILE_BYTES, ADDRESS_BYTES = 64 << 20, 6 << 30
 """Limits of a run, so that a failing test fills neither the disk nor the memory."""
-MOST_DISK, MOST_MEMORY = 32, 4500
+MAX_DISK, MAX_MEMORY = 32, 4500
 """MiB that a run may leave in a folder, and that a child of it may have in memory."""
 GIT_OF_TESTS = "NEXUS_TEST_GIT"
 """The variable that names a git to run all of this with, for example a newer one."""
@@ -189,12 +189,12 @@ class Download:
             found.append(f"the output has {SECRET}")
         found += [f"{path} has {SECRET}" for path in self._files_with_secrets()]
         for folder in (self.project, self.place.nexus_home):
-            if (mebibytes := disk_bytes(folder) >> 20) > MOST_DISK:
+            if (mebibytes := disk_bytes(folder) >> 20) > MAX_DISK:
                 found.append(f"{folder.name} has {mebibytes} MiB")
         with suppress(FileNotFoundError):
             for line in self.noted.read_text().splitlines():
                 size = re.search(r"(\d+) MiB", line)
-                found += [line] if not size or int(size[1]) > MOST_MEMORY else []
+                found += [line] if not size or int(size[1]) > MAX_MEMORY else []
             self.noted.unlink()
         known = {line.partition(": ")[2] for line in self.harm}
         self.harm += [f"{words}: {one}" for one in found if one not in known]

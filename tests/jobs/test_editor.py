@@ -617,7 +617,7 @@ def test_an_editor_is_shown_no_session_of_a_worktree_in_the_folder_of_its_projec
     agent._pool = cast(Any, SimpleNamespace(open_ledger=lambda: ledger))
     for cwd, ids in (("/p", [here.id]), ("/data/fix", [apart.id]), (None, [apart.id, here.id])):
         assert [row.session_id for row in asyncio.run(agent.list_sessions(cwd)).sessions] == ids
-    monkeypatch.setattr("nexus_cli.acp.agent.MOST_LISTED", 1)
+    monkeypatch.setattr("nexus_cli.acp.agent.MAX_LISTED", 1)
     (row,) = asyncio.run(agent.list_sessions("/p")).sessions
     assert row.session_id == here.id, "a newer one of a worktree takes no place"
     ledger.close()

@@ -14,7 +14,7 @@ from jobs.test_taken_back import own_files, report
 from program.stage import Stage, end
 from search import variant
 
-from nexus_cli.undo.follow_changes import KILLED_SINCE
+from nexus_cli.undo.follow_changes import KILLED_MEANWHILE
 
 
 @pytest.fixture(params=["bwrap", variant("landlock")])
@@ -48,4 +48,4 @@ def test_what_a_killed_turn_wiped_comes_back(place: Stage) -> None:
     assert {"src/idea.txt", ".env", "data.db", "price.py"} <= {*value["restored"]} and value["removed"] == ["wiped"]
     assert not value["kept"] and own_files(place.folder) == before
     (told,) = value["unfollowed"]
-    assert KILLED_SINCE in told
+    assert KILLED_MEANWHILE in told

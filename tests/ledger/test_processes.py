@@ -278,7 +278,7 @@ def test_a_child_forked_during_a_look_keeps_nobody_from_a_session(
     monkeypatch.setattr(fcntl, "flock", flock)
     assert second.find_locked([session]) == [] and children
     monkeypatch.setattr(fcntl, "flock", lock)
-    monkeypatch.setattr(lock_owners, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(lock_owners, "LOCK_RETRY_SECONDS", 0.0)
     assert second.lock(session)
     second.close()
     for handle in children:

@@ -131,11 +131,11 @@ def test_a_signal_before_its_wait_counts(ledger: Ledger) -> None:
 
 def test_a_claim_that_is_given_back_is_as_it_was(ledger: Ledger) -> None:
     run = queue(ledger)
-    ledger.runs.put_back(claim(ledger, run), AT)
+    ledger.runs.release_claim(claim(ledger, run), AT)
     assert ledger.runs.get(run.key).state == "queued"
     ledger.runs.wait(claim(ledger, run), Wait("time", "later", {}, 5e9), AT)
     ledger.runs.signal(run.key, "person", {}, AT)
-    ledger.runs.put_back(claim(ledger, run), AT)
+    ledger.runs.release_claim(claim(ledger, run), AT)
     assert ledger.runs.get(run.key).state == "waiting_reply" and ledger.runs.due()
 
 
@@ -177,7 +177,7 @@ def test_a_call_posts_once(ledger: Ledger) -> None:
     space, (_, ana) = people(ledger, "Ana")
     first = ledger.spaces.post(space, ana, "done", AT, session="S", call="c1")
     assert ledger.spaces.post(space, ana, "done", AT, session="S", call="c1").message == first.message
-    assert ledger.spaces.count(space) == 1 and ledger.spaces.posted_by("S", "c1") == first.message
+    assert ledger.spaces.count(space) == 1 and ledger.spaces.find_posted("S", "c1") == first.message
 
 
 def wait_for_reply(ledger: Ledger, space: Space, agent: Entity, asked: list[Entity]) -> Run:
@@ -271,7 +271,7 @@ def test_a_pause_stays_while_a_run_is_held_over(ledger: Ledger) -> None:
     run = queue(ledger)
     claimed = claim(ledger, run)
     ledger.runs.set_paused(run.key, True, AT)
-    ledger.runs.put_back(claimed, AT, {"needs": 0.5})
+    ledger.runs.release_claim(claimed, AT, {"needs": 0.5})
     held = ledger.runs.get(run.key)
     assert held.is_paused and held.state == "queued" and held.options["needs"] == 0.5
 

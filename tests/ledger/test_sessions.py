@@ -31,7 +31,7 @@ def test_a_new_session_is_known_as_it_is_recorded(ledger: Ledger) -> None:
         assert ledger.session(made.id) == made and made.main_lane
         assert ledger.is_locked(made.id) == bool(more.get("locks") and ledger.server)
         if ledger.server:
-            other = ledger.connect_again()
+            other = ledger.reconnect()
             assert other.lock(made.id) != ledger.is_locked(made.id)
             other.close()
 

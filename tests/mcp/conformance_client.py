@@ -17,7 +17,7 @@ from typing import Any
 from nexus_cli.mcp.host_process import McpHost
 from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerQuestion, ServerTool
 
-MOST_LOGINS = 2
+MAX_LOGINS = 2
 
 
 async def follow(url: str) -> None:
@@ -54,13 +54,13 @@ async def main(url: str) -> int:
     host = McpHost()
     server = ServerEntry("conformance", url=url, call_seconds=20)
     try:
-        for logins in range(MOST_LOGINS + 1):
+        for logins in range(MAX_LOGINS + 1):
             try:
                 await play(host, server)
                 return 0
             except ServerError as error:
                 print(error.fault, error, file=sys.stderr)
-                if error.fault != "login" or logins == MOST_LOGINS:
+                if error.fault != "login" or logins == MAX_LOGINS:
                     return 1
                 await host.login(server, follow)
     except ServerError as error:

@@ -12,7 +12,7 @@ import pytest
 from mcp_play import Play, is_gone, raw
 from search import sample
 
-from nexus_cli.mcp.connection import MOST_QUESTIONS
+from nexus_cli.mcp.connection import MAX_QUESTIONS
 from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerQuestion
 
 
@@ -193,7 +193,7 @@ def test_a_server_that_asks_without_end_is_answered_for_the_person(
         return answer
 
     said = play.run(play.host.call(raw("nags"), "read_file", {}, ask=ask)).text.split()
-    assert len(asked) == (1 if answer is None else MOST_QUESTIONS) and len(said) == 1000
+    assert len(asked) == (1 if answer is None else MAX_QUESTIONS) and len(said) == 1000
     assert set(said[len(asked) :]) == {"cancel"}
 
 

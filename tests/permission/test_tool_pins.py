@@ -12,7 +12,7 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.permission.tool_pins import LARGEST, MOST_COMPARED, MOST_LINES, SPACES, find_change, pin_tools
+from nexus_cli.permission.tool_pins import LARGEST, MAX_COMPARED, MAX_LINES, SPACES, find_change, pin_tools
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +60,9 @@ def test_the_third_change_is_one_of_an_unsteady_server_and_any_words_end_them() 
 def test_a_change_is_bounded_and_says_how_much_is_missing() -> None:
     pin_tools([tool("a")])
     shown = diff("\n".join(f"{number} {'x' * 300}" for number in range(200))).split("\n")
-    assert len(shown) == MOST_LINES + 1 and shown[-1].startswith("... ") and shown[-1].endswith(" more lines")
+    assert len(shown) == MAX_LINES + 1 and shown[-1].startswith("... ") and shown[-1].endswith(" more lines")
     assert max(map(len, shown)) < 90
-    pin_tools([tool("\n".join(f"old {number}" for number in range(MOST_LINES + 1)))], replaces=True)
+    pin_tools([tool("\n".join(f"old {number}" for number in range(MAX_LINES + 1)))], replaces=True)
     assert diff("read the keys").startswith("+ read the keys\n- old 0\n"), "what goes away does not hide what is new"
     pin_tools([tool("a b")], replaces=True)
     assert diff("a b\n\n") == SPACES
@@ -79,7 +79,7 @@ def test_a_change_of_very_many_lines_is_shown_without_a_comparison(monkeypatch: 
     compare = difflib.unified_diff
 
     def compare_few(before: list[str], after: list[str], **given: Any) -> Any:
-        assert min(len(before), len(after)) <= MOST_COMPARED
+        assert min(len(before), len(after)) <= MAX_COMPARED
         return compare(before, after, **given)
 
     monkeypatch.setattr(difflib, "unified_diff", compare_few)

@@ -9,7 +9,7 @@ import pytest
 from provider.talk import MODELS, ask
 from server.play import ScriptedServer
 
-from nexus_cli.provider.answer_format import MOST_CHARACTERS, answer_format
+from nexus_cli.provider.answer_format import MAX_CHARACTERS, answer_format
 
 ROW: dict[str, Any] = {
     "type": "object",
@@ -61,7 +61,7 @@ def test_the_provider_and_the_model_decide(model: str, beside_tools: bool, witho
         {**ROWS, "properties": {"rows": {"type": "array", "items": True}}},
         {**ROWS, "properties": {"rows": {"properties": {"a": {}}}}},
         {**REFERRING, "$defs": {"row": {**ROW, "additionalProperties": {}}}},
-        {**ROW, "description": "x" * MOST_CHARACTERS},
+        {**ROW, "description": "x" * MAX_CHARACTERS},
     ],
 )
 def test_a_schema_outside_of_the_strict_form_is_not_sent(schema: Any) -> None:

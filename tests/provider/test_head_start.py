@@ -32,7 +32,7 @@ from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.head_start import find_head_start
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import NEWER
-from nexus_cli.provider.request_template import MOST_FILES, VOLATILE
+from nexus_cli.provider.request_template import MAX_FILES, VOLATILE
 
 CHAT = "openai/gpt-4o"
 CALLED = (
@@ -562,13 +562,13 @@ def test_a_folder_that_cannot_be_written_costs_no_request(person: Processes) -> 
 
 def test_the_oldest_templates_leave(person: Processes) -> None:
     person.folder.mkdir()
-    for number in range(MOST_FILES):
+    for number in range(MAX_FILES):
         path = person.folder / f"{number}.json"
         path.write_text("{}")
         os.utime(path, (number, number))
     person.learn(CHAT)
     names = {path.name for path in person.folder.iterdir()}
-    assert len(names) == MOST_FILES and "0.json" not in names and "1.json" in names
+    assert len(names) == MAX_FILES and "0.json" not in names and "1.json" in names
     assert person.ask(CHAT)[1]
 
 

@@ -100,7 +100,7 @@ def test_classes_of_others_are_built_at_once_within_and_after_the_block() -> Non
 
     litellm()
     names: dict[str, Any] = {"__name__": "litellm.made_up", "BaseModel": BaseModel}
-    with light_import._models_built_late():
+    with light_import._defer_model_building():
         exec("class Late(BaseModel):\n    a: int", names)
         within = type("Within", (names["Late"],), {"__module__": "elsewhere"})
     after = type("After", (names["Late"],), {"__module__": "litellm.elsewhere"})

@@ -51,7 +51,7 @@ def test_a_code_of_chatgpt_that_nobody_enters_expires(monkeypatch: pytest.Monkey
 
     ways: Any = (lambda library: ("https://x", "CODE", {}), give_up, dict)
     monkeypatch.setattr(subscription, "_PROVIDERS", {"chatgpt": ways})
-    monkeypatch.setattr(subscription, "take_over", lambda library: None)
+    monkeypatch.setattr(subscription, "install_authenticator", lambda library: None)
     with pytest.raises(NexusError) as raised:
         subscription.log_in("chatgpt", None, lambda address, code: None)
     assert (raised.value.kind, raised.value.why) == ("auth", "the code has expired")

@@ -14,7 +14,7 @@ from nexus_cli.core.entry import Entry, Epoch, Kind, Memo
 from nexus_cli.core.event_json import event_value
 from nexus_cli.core.memo_kinds import CUT_ANSWER, EVENT
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.typed_text import GO_ON, NOT_DONE
+from nexus_cli.core.typed_text import CONTINUE_MESSAGE, NOT_DONE
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import Replay
@@ -48,7 +48,7 @@ def session(ledger: Ledger) -> str:
     log.append(Entry(1, at(1), "person", Kind.USER, Message(Role.USER, "go"), tokens=1))
     log.record_memo(Memo(CUT_ANSWER, at(2), 1, {"text": "half of it", "why": "the stream ended"}))
     log.append(Entry(2, at(3), "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "all of it"), tokens=1))
-    for number, words in enumerate((UNTIL, HOOK, GO_ON), 3):
+    for number, words in enumerate((UNTIL, HOOK, CONTINUE_MESSAGE), 3):
         log.append(Entry(number, at(3 + number), "nexus", Kind.STEER, Message(Role.USER, words), tokens=1))
     for second, event in ((10, e.Notice("the disk is slow")), (11, e.Retry(1, 2.0, "busy")), (12, e.TurnEnd(FAILED))):
         kind, value = event_value(event)

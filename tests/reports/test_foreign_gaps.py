@@ -69,7 +69,7 @@ def test_commands_that_lead_to_all_of_the_disk_are_looked_at_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Folders that come and go meanwhile, as in `/proc`, count as empty."""
-    monkeypatch.setattr(skills, "MOST_NAMES", 300)
+    monkeypatch.setattr(skills, "MAX_NAMES", 300)
     (tmp_path / "project/.claude").mkdir(parents=True)
     commands = tmp_path / "project/.claude/commands"
     commands.symlink_to("/proc")

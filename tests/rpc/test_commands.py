@@ -31,7 +31,7 @@ from nexus_cli.core.limits import FORMER_NAMES, LEVELS
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT
-from nexus_cli.core.server_results import MOST_ATTACHED, EventLine
+from nexus_cli.core.server_results import MAX_ATTACHED, EventLine
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.methods import openrpc_document
@@ -506,7 +506,7 @@ async def test_a_session_in_which_something_runs_is_not_opened_again(
 async def test_commands_that_wait_are_bounded_and_end_with_their_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "MOST_WAITING", 3)
+    monkeypatch.setattr(dispatcher, "MAX_WAITING", 3)
     provider = Answering(gates={"go": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
         await served.client.create_agent("a")
@@ -838,7 +838,7 @@ async def test_output_that_a_client_attached_and_did_not_send_waits_for_the_next
         assert (await served.client.get_conversation("a"))["attached"] == []
         blocks[1] = (await run(served, "! echo three"))["calls"][0]["params"]
         assert (await served.client.get_conversation("a"))["attached"] == blocks[1:]
-        last = [(await run(served, f"! echo {number}"))["calls"][0]["params"] for number in range(MOST_ATTACHED)]
+        last = [(await run(served, f"! echo {number}"))["calls"][0]["params"] for number in range(MAX_ATTACHED)]
         assert (await served.client.get_conversation("a"))["attached"] == last
         served.pool.list()[0].dispatcher.listen()
         assert (await served.client.get_conversation("a"))["attached"] == last, (

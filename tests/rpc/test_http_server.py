@@ -144,14 +144,14 @@ async def test_other_paths_and_methods_are_named_as_such(tmp_path: Path) -> None
 
 async def test_a_large_body_is_refused_and_the_server_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(tmp_path) as served:
-        large = b" " * (http_server.MOST_BODY + 1)
+        large = b" " * (http_server.MAX_BODY + 1)
         assert (await served.post(large))[0] == 413
         one = await connect(served)
         head = f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {RIGHT}\r\nTransfer-Encoding: chunked\r\n\r\n"
         one.writer.write(head.encode())
         chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
         try:
-            for _ in range(http_server.MOST_BODY // 0x100000 + 1):
+            for _ in range(http_server.MAX_BODY // 0x100000 + 1):
                 one.writer.write(chunk)
                 await one.writer.drain()
         except ConnectionError:
@@ -210,7 +210,7 @@ async def enter(served: Served) -> Raw:
 
 
 async def test_one_connection_too_many_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 3)
     async with serving(tmp_path) as served:
         held = [await enter(served) for _ in range(3)]
         one = await connect(served)
@@ -244,7 +244,7 @@ async def test_who_has_no_token_cannot_hold_the_places_of_those_who_have_one(
         follow = asyncio.create_task(_follow(served, events))
         await until(lambda: _listeners_of(served, "w"))
         strangers: list[Raw] = []
-        for number in range(http_server.MOST_CONNECTIONS + 100):
+        for number in range(http_server.MAX_CONNECTIONS + 100):
             strangers.append(await connect(served))
             strangers[-1].writer.write(IDLE[held])
             if number % 50 == 49:
@@ -270,7 +270,7 @@ async def test_a_storm_of_connections_keeps_nobody_out_who_has_the_token(tmp_pat
 
         storms = [asyncio.create_task(storm()) for _ in range(4)]
         try:
-            await until(lambda: len(open_ones) > http_server.MOST_CONNECTIONS)
+            await until(lambda: len(open_ones) > http_server.MAX_CONNECTIONS)
             for _ in range(20):
                 async with Client(served.url, TOKEN) as other:
                     assert await other.list_agents() == []
@@ -416,16 +416,16 @@ async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "WRITE_SECONDS", 1.0)
-    monkeypatch.setattr(event_feed, "MOST_BYTES", 300_000)
-    monkeypatch.setattr(event_feed, "MOST_UNREAD", 600_000)
+    monkeypatch.setattr(event_feed, "MAX_BYTES", 300_000)
+    monkeypatch.setattr(event_feed, "MAX_UNREAD", 600_000)
     async with serving(tmp_path, Answering(flood)) as served:
         await served.client.create_agent("a")
         one = await listen_without_reading(served, "a")
         (listener,) = _feed(served, "a")._listeners
         for _ in range(8):
             assert (await served.client.send("a", "go"))["ok"]
-            assert listener._queue.size <= event_feed.MOST_UNREAD
-            assert _feed(served, "a")._recent.size <= 2 * event_feed.MOST_BYTES
+            assert listener._queue.size <= event_feed.MAX_UNREAD
+            assert _feed(served, "a")._recent.size <= 2 * event_feed.MAX_BYTES
         await until(lambda: not _feed(served, "a")._listeners)
         one.writer.close()
         assert (await served.client.send("a", "go"))["ok"]
@@ -433,7 +433,7 @@ async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
 
 @pytest.mark.matrix
 async def test_a_slow_reader_is_cut_off_with_a_last_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_feed, "MOST_UNREAD", 600_000)
+    monkeypatch.setattr(event_feed, "MAX_UNREAD", 600_000)
     async with serving(tmp_path, Answering(flood)) as served:
         await served.client.create_agent("a")
         one = await listen_without_reading(served, "a")

@@ -13,7 +13,7 @@ from search import sample
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.rpc.dispatcher import AgentDispatcher
-from nexus_cli.rpc.jsonrpc import MEANINGS, MOST_CALLS
+from nexus_cli.rpc.jsonrpc import MAX_CALLS, MEANINGS
 from nexus_cli.rpc.methods import METHODS, PoolMethods, openrpc_document
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "list_agents"}
@@ -37,7 +37,7 @@ PARSE, REQUEST, METHOD, PARAMS = -32700, -32600, -32601, -32602
         (b"null", REQUEST),
         (b'"list_agents"', REQUEST),
         (b"{}", REQUEST),
-        (json.dumps([CALL] * (MOST_CALLS + 1)).encode(), REQUEST),
+        (json.dumps([CALL] * (MAX_CALLS + 1)).encode(), REQUEST),
     ],
 )
 async def test_what_is_no_call_at_all_is_answered_by_the_codes_of_the_standard(

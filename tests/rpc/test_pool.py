@@ -160,7 +160,7 @@ async def test_ids_are_checked_unique_and_free_again_after_destroy(tmp_path: Pat
 async def test_there_is_a_most_of_agents_whether_they_have_names_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "MOST_AGENTS", 2)
+    monkeypatch.setattr(pool_module, "MAX_AGENTS", 2)
     pool = AgentPool(SharedComponents(SETTINGS, Answering(), base_log_dir=tmp_path / "log", cwd=tmp_path))
     for _ in range(2):
         await pool.create()

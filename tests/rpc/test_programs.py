@@ -306,7 +306,7 @@ async def test_an_event_of_any_size_arrives_whole_and_cuts_nobody_who_reads(tmp_
 
 
 async def test_large_events_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_feed, "MOST_UNREAD", 10_000_000)
+    monkeypatch.setattr(event_feed, "MAX_UNREAD", 10_000_000)
     feed = event_feed.EventFeed()
     listener = feed.listen()
     for _ in range(3):
@@ -320,7 +320,7 @@ async def test_large_events_that_nobody_reads_are_bounded(monkeypatch: pytest.Mo
 async def test_a_stream_that_is_read_too_slowly_has_a_gap_and_ends_with_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_feed, "MOST_EVENTS", 8)
+    monkeypatch.setattr(event_feed, "MAX_EVENTS", 8)
     reads = event_feed.Listener.read
 
     async def reads_late(listener: event_feed.Listener, seconds: float) -> Any:

@@ -17,9 +17,9 @@ from runs.stage import MODEL, Played, run_due, sent
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, database
-from nexus_cli.rpc.trigger_door import MOST_PAYLOAD, TriggerDoor
+from nexus_cli.rpc.trigger_door import MAX_PAYLOAD, TriggerDoor
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.service_triggers import MOST_QUEUED, Service, begin_service, load_services, parse_payload
+from nexus_cli.runs.service_triggers import MAX_QUEUED, Service, begin_service, load_services, parse_payload
 
 TABLES: dict[str, dict[str, Any]] = {
     "ci": {"instruction": "Find out why it failed.", "allow": "edit", "max_cost": 0.3, "model": MODEL},
@@ -129,14 +129,14 @@ async def test_payloads_that_are_none_are_refused(tmp_path: Path) -> None:
             b"[" * 900 + b"]" * 900,
         ):
             assert (await caller.post("ci", body, **as_json))[0] == 400, body[:20]
-        assert (await caller.post("ci", b"x" * (MOST_PAYLOAD + 1)))[0] == 413
-        assert (await caller.post("ci", stream(b"x" * 65536, MOST_PAYLOAD // 65536 + 1)))[0] == 413
+        assert (await caller.post("ci", b"x" * (MAX_PAYLOAD + 1)))[0] == 413
+        assert (await caller.post("ci", stream(b"x" * 65536, MAX_PAYLOAD // 65536 + 1)))[0] == 413
         assert (await caller.post("ci", b"x", Content_Type="multipart/form-data; boundary=x"))[0] == 415
         assert (await caller.post("ci", b"x", Content_Type="image/png"))[0] == 415
         assert (await caller.post("ci", b"x", Content_Encoding="gzip", **as_json))[0] == 415
         assert (await caller.post("ci", b"{}", Idempotency_Key="k" * 201, **as_json))[0] == 400
         assert caller.runs() == []
-        assert (await caller.post("ci", b" " * (MOST_PAYLOAD - 2) + b"{}", **as_json))[0] == 202
+        assert (await caller.post("ci", b" " * (MAX_PAYLOAD - 2) + b"{}", **as_json))[0] == 202
 
 
 async def stream(piece: bytes, count: int) -> AsyncIterator[bytes]:
@@ -165,9 +165,9 @@ async def test_the_same_key_is_the_same_run_also_at_the_same_moment(tmp_path: Pa
 @pytest.mark.matrix
 async def test_a_flood_is_bounded_for_each_service(tmp_path: Path) -> None:
     async with calling(tmp_path) as caller:
-        answers = await asyncio.gather(*(caller.post("ci") for _ in range(MOST_QUEUED + 20)))
-        assert sorted(status for status, _ in answers) == [202] * MOST_QUEUED + [429] * 20
-        assert (await caller.post("jira"))[0] == 202 and len(caller.runs()) == MOST_QUEUED + 1
+        answers = await asyncio.gather(*(caller.post("ci") for _ in range(MAX_QUEUED + 20)))
+        assert sorted(status for status, _ in answers) == [202] * MAX_QUEUED + [429] * 20
+        assert (await caller.post("jira"))[0] == 202 and len(caller.runs()) == MAX_QUEUED + 1
 
 
 async def test_a_full_disk_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def _listeners(served: Served, agent_id: str) -> int:
 async def test_events_that_are_not_kept_any_more_are_told_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_feed, "MOST_EVENTS", 10)
+    monkeypatch.setattr(event_feed, "MAX_EVENTS", 10)
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
         for number in range(4):
@@ -200,7 +200,7 @@ async def test_a_second_message_waits_its_turn_and_says_so(tmp_path: Path) -> No
 
 @pytest.mark.matrix
 async def test_too_many_waiting_messages_are_refused_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher, "MOST_WAITING", 2)
+    monkeypatch.setattr(dispatcher, "MAX_WAITING", 2)
     gates = {"0": asyncio.Event()}
     provider = Answering(gates=gates)
     async with serving(tmp_path, provider) as served:

@@ -156,7 +156,7 @@ async def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came
         await again(post, ledger)
     path = places().data / "serve" / "services" / "hub.deliveries"
     assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text().splitlines()) == 2
-    monkeypatch.setattr(seen_deliveries, "MOST_SEEN", 3)
+    monkeypatch.setattr(seen_deliveries, "MAX_SEEN", 3)
     async with calling(tmp_path) as (post, ledger):
         sizes, written = list[int](), set[int]()
         for number in range(8):
@@ -329,7 +329,7 @@ async def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_th
         assert await sent_twice("push", 3) == {"resumed": ["run-4", "run-5"]}
         assert await sent_twice("push", 4) == {"run": "run-6"}
         wait()
-        monkeypatch.setattr(service_triggers, "MOST_QUEUED", 2)
+        monkeypatch.setattr(service_triggers, "MAX_QUEUED", 2)
         assert await sent_twice("push", 5) == {"resumed": ["run-7"]}, "too many wait for another one"
 
 

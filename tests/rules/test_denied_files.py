@@ -75,11 +75,11 @@ def test_the_folder_that_commands_start_in_is_never_hidden(project: Path) -> Non
 
 
 def test_the_search_is_bounded_begins_at_the_top_and_says_so(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(denied_files, "MOST_FILES", 1)
+    monkeypatch.setattr(denied_files, "MAX_FILES", 1)
     found = find(project, "read_file(.env)")
     assert found.paths == (project / ".env",) and not found.is_whole
     monkeypatch.undo()
-    monkeypatch.setattr(denied_files, "MOST_ENTRIES", 12)
+    monkeypatch.setattr(denied_files, "MAX_ENTRIES", 12)
     found = find(project, "read_file(.env)")
     assert not found.is_whole and set(found.paths) == {project / ".env", project / "a" / ".ENV"}
 

@@ -16,7 +16,7 @@ from worktrees.repository import git
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.read_only_environment import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
-from nexus_cli.sandbox.git_files import NotPlain
+from nexus_cli.sandbox.git_files import UnsafeConfiguration
 from nexus_cli.sandbox.git_repository import check_repository
 
 NONE = RuleSet()
@@ -178,7 +178,7 @@ def test_a_repository_that_names_programs_or_other_places_is_not_plain(
     name: str, project: Path, tmp_path: Path
 ) -> None:
     folder = PLANTED[name](project, tmp_path / "ran")
-    with pytest.raises((NotPlain, OSError)):
+    with pytest.raises((UnsafeConfiguration, OSError)):
         check_repository(str(folder))
 
 
@@ -237,7 +237,7 @@ def test_a_submodule_whose_configuration_names_a_program_is_not_plain(project: P
     git(project, "commit", "-q", "-m", "second")
     check_repository(str(project))
     configure(project / ".git/modules/lib", '[filter "x"]\n\tclean = x\n')
-    with pytest.raises(NotPlain):
+    with pytest.raises(UnsafeConfiguration):
         check_repository(str(project))
 
 

@@ -528,7 +528,7 @@ deny = ["bash(make *)"]
             assert (found is not None) == (name != "plain"), root / name
     hidden, names = find_denied_files(rules, folder, folder).paths, (".env", "keys/a.pem", "private", "keys/a.key")
     assert set(hidden) == {root / name for root in (folder, source) for name in names}
-    monkeypatch.setattr(denied_files, "MOST_ENTRIES", 9)
+    monkeypatch.setattr(denied_files, "MAX_ENTRIES", 9)
     rules = read('[rules]\ndeny = ["read_file(*.key)", "agent(reviewer)", "skill(ship*)", "fetch(a.org)"]\n', folder)
     assert len(rules.rules) == 4, "none twice"
     hidden = find_denied_files(rules, folder, folder).paths

@@ -157,7 +157,7 @@ def test_a_run_begins_when_no_event_has_come_for_a_while_but_not_much_later(
 
 @pytest.mark.matrix
 def test_what_many_events_come_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_JOINED", 60)
+    monkeypatch.setattr(runs, "MAX_JOINED", 60)
     service = ci(tmp_path)
     post(service, "job-0")
     for number in range(1, 61):
@@ -169,7 +169,7 @@ def test_what_many_events_come_to_is_bounded(tmp_path: Path, monkeypatch: pytest
     drive(provider)
     text = next(sent(request) for request in provider.seen if "60 further events" in sent(request))
     block = text[text.index("60 further events") :]
-    assert block.count("job-") == service_triggers.MOST_TOLD and "\nand 10 more\n" in block
+    assert block.count("job-") == service_triggers.MAX_TOLD and "\nand 10 more\n" in block
     assert len(block) < (LONGEST_EVENT + 30) * 53 and block.count("</payload>") == 1 and "\nTRIGGER" not in block
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nexus_cli.core.duration import parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.local_time import local_zone
-from nexus_cli.runs.plan_times import MOST_COUNTED, CronTimes, first_time
+from nexus_cli.runs.plan_times import MAX_COUNTED, CronTimes, first_time
 
 ZONES = (
     "UTC",
@@ -125,7 +125,7 @@ def test_times_and_their_number_are_those_of_an_oracle_that_looks_at_every_minut
         if len(found) >= 15:
             break
     assert found == wanted[:15]
-    counted = min(len(wanted), MOST_COUNTED + 1)
+    counted = min(len(wanted), MAX_COUNTED + 1)
     assert times.count(first, last) == (counted, wanted[-1] if wanted else first)
 
 
@@ -268,7 +268,7 @@ def test_many_missed_times_are_counted_to_a_bound_and_few_days_are_listed(monkey
     for cron, since, most in (("0 9 * * *", "1999-07-07T09:00", 1_010), ("*/5 * * * *", "2022-11-21T00:00", 10)):
         listed.clear()
         counted, latest = CronTimes.of(cron, zone).count(at(since, zone), now)
-        assert counted == MOST_COUNTED + 1 and 0 < len(listed) < most, "of 10,000 and 1,461 days"
+        assert counted == MAX_COUNTED + 1 and 0 < len(listed) < most, "of 10,000 and 1,461 days"
         assert utc(latest)[:10] == "2026-11-21"
     yearly = CronTimes.of("@yearly", zone)
     assert yearly.count(at("1999-01-01T00:00", zone), now) == (28, at("2026-01-01T00:00", zone)), "not of ten years"

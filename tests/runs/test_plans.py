@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import Plan
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.runs.fire_plans import PUNCTUAL, decide_firing, fire_due
-from nexus_cli.runs.plan_service import MOST_OF_AGENTS, NewPlan, PlanService, add_plan, plans_report, resume_plan
+from nexus_cli.runs.plan_service import MAX_OF_AGENTS, NewPlan, PlanService, add_plan, plans_report, resume_plan
 from nexus_cli.service_list import PLANS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -215,9 +215,9 @@ def test_what_an_agent_may_not_plan_is_an_error_that_it_can_read(ledger: Ledger,
 @pytest.mark.matrix
 def test_agents_make_so_many_plans_and_no_more(tmp_path: Path) -> None:
     results, ledger = plans_of(
-        [{"action": "add", "prompt": f"x{n}", "in": "1h"} for n in range(MOST_OF_AGENTS + 1)], tmp_path
+        [{"action": "add", "prompt": f"x{n}", "in": "1h"} for n in range(MAX_OF_AGENTS + 1)], tmp_path
     )
-    assert "no more plans" in results[-1] and len(ledger.plans.list_plans()) == MOST_OF_AGENTS
+    assert "no more plans" in results[-1] and len(ledger.plans.list_plans()) == MAX_OF_AGENTS
 
 
 def test_a_call_that_a_kill_cut_off_says_which_plan_it_made(tmp_path: Path) -> None:

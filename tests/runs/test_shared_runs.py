@@ -24,7 +24,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs
-from nexus_cli.runs.away_report import waiting_runs
+from nexus_cli.runs.missed_runs import waiting_runs
 from nexus_cli.runs.plan_service import NewPlan, add_plan, fire_now
 from nexus_cli.runs.run_approvals import answer_run, require_own
 from nexus_cli.runs.runner import Runner

@@ -25,7 +25,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import describe_run, describe_runs, run_report
-from nexus_cli.runs.away_report import describe_rest, take_away_notes
+from nexus_cli.runs.missed_runs import describe_rest, pop_missed_runs_notes
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import ALL_RESERVED, UnattendedRules, look_back
@@ -258,22 +258,22 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
     ledger: Ledger, folder: Path, tmp_path: Path
 ) -> None:
     rules = UnattendedRules(RunSettings(max_cost_day=50.0))
-    assert take_away_notes(ledger, folder) == []
+    assert pop_missed_runs_notes(ledger, folder) == []
     for _ in range(3):
         queue(ledger, folder, "Daily Report")
     queue(ledger, folder / "gone", "elsewhere")
     queue(ledger, folder, "typed", kind="ask")
     drive(Played(lambda request: "All quiet.\nNothing else \x1b[31m"), rules)
-    (note,) = take_away_notes(ledger, folder)
+    (note,) = pop_missed_runs_notes(ledger, folder)
     assert note.report.startswith("All quiet.\nNothing else") and note.run == "run-3"
     assert note.line.startswith('while you were away: plan Daily Report ran 3 times; run-3: "All quiet. Nothing else')
-    assert take_away_notes(ledger, folder) == []
-    (other,) = take_away_notes(ledger, folder / "gone")
+    assert pop_missed_runs_notes(ledger, folder) == []
+    (other,) = pop_missed_runs_notes(ledger, folder / "gone")
     assert "plan elsewhere ran once and failed" in other.line
     assert datetime.fromisoformat(ledger.runs.get(1).updated)
     queue(ledger, folder, "Daily Report")
     drive(Played(well), rules)
-    (note,) = take_away_notes(ledger, folder)
+    (note,) = pop_missed_runs_notes(ledger, folder)
     assert note.line == 'while you were away: plan Daily Report ran once; run-6: "well"'
 
 
@@ -291,7 +291,7 @@ def test_a_long_answer_is_cut_at_a_word_and_the_command_for_the_whole_is_named(l
     said = "The suite of the shop fails in several places, all of them about taxes. " * 20
     queue(ledger, folder, "Daily Report")
     (run,) = drive(Played(lambda request: said), UnattendedRules(RunSettings(max_cost_day=50.0)))
-    (note,) = take_away_notes(ledger, folder)
+    (note,) = pop_missed_runs_notes(ledger, folder)
     for line, quote in ((note.line, '"'), (run_line(run), "")):
         beginning, mark, rest = line.partition("…")
         words = beginning.split(": ")[-1].removeprefix(quote)
@@ -301,12 +301,12 @@ def test_a_long_answer_is_cut_at_a_word_and_the_command_for_the_whole_is_named(l
 
 def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Ledger, folder: Path) -> None:
     queue(ledger, folder, "Daily Report")
-    owner = ledger.connect_again()
+    owner = ledger.reconnect()
     assert owner.lock("run-1") and owner.runs.claim(1, "here:1", 60.0, AT) is not None
-    assert take_away_notes(ledger, folder) == [] and not describe_run(ledger, ledger.runs.get(1))["broken_off"]
+    assert pop_missed_runs_notes(ledger, folder) == [] and not describe_run(ledger, ledger.runs.get(1))["broken_off"]
     owner.close()
     for _ in range(2):
-        (note,) = take_away_notes(ledger, folder)
+        (note,) = pop_missed_runs_notes(ledger, folder)
         assert note.line == "run-1 (plan Daily Report) was interrupted; to resume it: nexus runs resume run-1"
     value = {"runs": describe_runs(ledger, ledger.runs.list_runs())}
     assert find_form("runs")(value, 80).startswith("run-1 · interrupted · ") and "nexus runs resume run-1" in find_form(
@@ -316,19 +316,19 @@ def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Led
     assert shown.startswith("run-1 interrupted") and "nexus runs resume run-1" in shown
     drive(Played(well), UnattendedRules(RunSettings(max_cost_day=50.0)))
     assert "resumed once" in find_form("run")(run_report(ledger, ledger.runs.get(1)), 80)
-    (note,) = take_away_notes(ledger, folder)
+    (note,) = pop_missed_runs_notes(ledger, folder)
     assert note.line.endswith('run-1: "well"')
 
 
 def test_an_approval_that_a_run_waits_for_is_told_too(ledger: Ledger, folder: Path) -> None:
     queue(ledger, folder, "Daily Report", ask=True)
     drive(Played(lambda request: [("bash", {"command": "rm -rf build"})]), UnattendedRules(RunSettings()))
-    (note,) = take_away_notes(ledger, folder)
+    (note,) = pop_missed_runs_notes(ledger, folder)
     assert note.line.startswith(
         "run-1 (plan Daily Report) waits for approval: bash rm -rf build (to answer: /runs resume run-1)"
     )
-    assert take_away_notes(ledger, folder) == [note], "it is told until it is answered"
-    assert take_away_notes(ledger, folder / "gone") == []
+    assert pop_missed_runs_notes(ledger, folder) == [note], "it is told until it is answered"
+    assert pop_missed_runs_notes(ledger, folder / "gone") == []
 
 
 def test_several_questions_of_one_step_are_all_announced_before_one_answer_holds_for_them() -> None:

@@ -23,7 +23,7 @@ from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import GuardedFolder
 from nexus_cli.sandbox.profile import SandboxProfile, make_profile
-from nexus_cli.sandbox.protected_snapshot import MOST_BYTES, MOST_FILES, take_snapshot
+from nexus_cli.sandbox.protected_snapshot import MAX_BYTES, MAX_FILES, take_snapshot
 from nexus_cli.sandbox.restore_protected import restore_protected
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
@@ -272,7 +272,7 @@ def test_work_in_a_repository_below_the_top_goes_on_as_ever(ground: Ground) -> N
 def test_of_too_many_folders_the_first_are_guarded_and_the_person_is_told(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 8)
+    monkeypatch.setattr(guarded_places, "MAX_FOLDERS", 8)
 
     def act() -> tuple[list[bool], list[list[str]]]:
         with open_scene(ground) as scene:
@@ -291,7 +291,7 @@ def test_of_too_many_folders_the_first_are_guarded_and_the_person_is_told(
 def test_folders_that_a_command_makes_do_not_push_older_ones_out_in_the_next_session(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 8)
+    monkeypatch.setattr(guarded_places, "MAX_FOLDERS", 8)
 
     def act() -> list[str]:
         with open_scene(ground) as scene:
@@ -328,7 +328,7 @@ def test_a_protected_name_is_known_in_the_spellings_of_lenient_file_systems(tmp_
 def test_folders_above_the_working_folder_take_no_place_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 4)
+    monkeypatch.setattr(guarded_places, "MAX_FOLDERS", 4)
     for name in ("a", "b", "c/d/e/f/g/h"):
         (tmp_path / name).mkdir(parents=True)
     chain = [str(tmp_path / name) for name in ("c", "c/d", "c/d/e", "c/d/e/f", "c/d/e/f/g")]
@@ -340,11 +340,11 @@ def test_folders_above_the_working_folder_take_no_place_of_others(
 @pytest.mark.matrix
 def test_a_folder_in_the_place_of_a_file_that_was_too_large_is_taken_away_whole(tmp_path: Path) -> None:
     place = tmp_path / ".envrc"
-    place.write_bytes(bytes(MOST_BYTES + 1))
+    place.write_bytes(bytes(MAX_BYTES + 1))
     snapshot = take_snapshot(SandboxProfile("write", tmp_path, tmp_path, writable=(tmp_path,), guarded=(tmp_path,)))
     place.unlink()
     place.mkdir()
-    for number in range(MOST_FILES + 10):
+    for number in range(MAX_FILES + 10):
         (place / str(number)).touch()
     told = restore_protected(snapshot, time.time_ns())
     assert not place.exists() and len(told) < 5

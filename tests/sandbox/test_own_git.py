@@ -22,7 +22,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.sandbox import git_walls, own_git, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confined_launch import SandboxError
-from nexus_cli.sandbox.git_settings import MOST_NAMED, find_named
+from nexus_cli.sandbox.git_settings import MAX_NAMED, find_named
 from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.sandbox.probe import find_backend
@@ -446,4 +446,4 @@ def test_of_many_users_that_a_configuration_names_few_are_looked_for(
     (tmp_path / "named").write_text("[x]\n" + "".join(f"a = ~n{n}/f\n" for n in range(300)))
     (tmp_path / "config").write_text("[x]\n" + "".join(f"a = ~u{n}/f\n" for n in range(300)) + "a = named\n")
     assert [*find_named([tmp_path / "config"])] == [tmp_path / "named"]
-    assert len(looked_for) == MOST_NAMED
+    assert len(looked_for) == MAX_NAMED

@@ -415,7 +415,7 @@ def test_what_was_left_there_is_kept_for_the_person(ground: Ground) -> None:
 def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_FILES", 5)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MAX_FILES", 5)
 
     def act(prepare: Callable[[Scene], None]) -> int:
         with open_scene(ground) as scene:
@@ -436,9 +436,9 @@ def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
 def test_a_folder_with_very_many_files_takes_nothing_from_the_protection_of_others(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_FILES", 30)
-    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_BYTES", 900)
-    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_MOUNTS", 3)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MAX_FILES", 30)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MAX_BYTES", 900)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MAX_MOUNTS", 3)
     harm = (
         "echo x > .git/hooks/pre-merge; git config core.fsmonitor x; echo x >> .git/modules/a/b/config;"
         "echo x > .envrc; echo x >> .agents/top; echo x >> .vscode/tasks.json;"

@@ -26,7 +26,7 @@ from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_guard import CommandGuard, settle_project
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.git_files import is_plain, linked_repositories, named_files, object_length
+from nexus_cli.sandbox.git_files import is_safe_configuration, linked_repositories, named_files, object_length
 from nexus_cli.sandbox.profile import make_profile
 
 once_each = pytest.mark.parametrize("ground", sample(ONE_EACH, 2, 1), ids=lambda ground: ground.name, indirect=True)
@@ -595,8 +595,8 @@ def test_legitimate_work_is_not_touched(ground: Ground) -> None:
 
 def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
     hostile = b" " * 3_000_000 + b"x\n" + b"[" * 1_000_000 + b"\n" + b'[remote "' * 200_000
-    assert not is_plain(hostile, of_submodule=False) and list(named_files(hostile)) == []
-    assert is_plain(b'[core]\n\tbare = false ; x\n[remote "o"]\n\turl = /x\n', of_submodule=False)
+    assert not is_safe_configuration(hostile, of_submodule=False) and list(named_files(hostile)) == []
+    assert is_safe_configuration(b'[core]\n\tbare = false ; x\n[remote "o"]\n\turl = /x\n', of_submodule=False)
     for line in (
         b'[remote "a"] uploadpack = "x]',
         b"[core] fsmonitor = x]",
@@ -609,7 +609,7 @@ def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
         b"fsmonitor = x",
         b"[core]\nworktree = ../x\n",
     ):
-        assert not is_plain(line, of_submodule=False), line
+        assert not is_safe_configuration(line, of_submodule=False), line
     named = b'[includeIf "gitdir:=x"] path = a # b\n[core]\n hooksPath = "b c" \n[include]path=d;e\n[x "]"] PATH = f\n'
     assert list(named_files(named)) == ["a", "b c", "d", "f"]
     escaped = b'[core]\n hooksPath = ho\\\\o"k\\"s #"x\\\n y ; z\n[include]\n path = g\n'

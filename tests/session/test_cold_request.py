@@ -72,7 +72,7 @@ async def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_mad
     def work(_request: Request) -> Answer:
         return reads.pop() if reads else "It is done. " * 30
 
-    def hang(_path: str, _most: int) -> None:
+    def hang_indent(_path: str, _most: int) -> None:
         waited.append(released.wait(1.5))
 
     async with living(tmp_path, Summariser(work=work), *TURNS, models={MODEL: PRICES}) as session:
@@ -80,7 +80,7 @@ async def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_mad
         engine.settings = replace(engine.settings, warn_cost=0.001)
         now = engine.conversation.clock() + timedelta(days=1)
         engine.conversation.clock = lambda: now
-        monkeypatch.setattr(file_states, "read_regular", hang)
+        monkeypatch.setattr(file_states, "read_regular", hang_indent)
         asyncio.get_running_loop().call_later(0.2, released.set)
         if of_status_line:
             start = asyncio.get_running_loop().create_task

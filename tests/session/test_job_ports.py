@@ -20,7 +20,7 @@ from nexus_cli.commands import discover
 from nexus_cli.config.settings import JobSettings, SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.job_ports import MOST_PORTS
+from nexus_cli.session.job_ports import MAX_PORTS
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.listeners import free_port, is_own_address
@@ -192,14 +192,14 @@ async def test_no_job_stands_in_for_a_known_service(folder: Path) -> None:
 @pytest.mark.matrix
 async def test_a_job_with_many_ports_takes_few_sockets_of_ours(folder: Path) -> None:
     first = 21_000
-    opens = f"[socket.create_server(('127.0.0.1', {first} + at)) for at in range({MOST_PORTS + 5})]"
+    opens = f"[socket.create_server(('127.0.0.1', {first} + at)) for at in range({MAX_PORTS + 5})]"
     line = f'exec python3 -c "import socket, time; made = {opens}; time.sleep(600)"'
-    waits = {"url": f"tcp://127.0.0.1:{first + MOST_PORTS - 1}", "timeout": "90 s"}
+    waits = {"url": f"tcp://127.0.0.1:{first + MAX_PORTS - 1}", "timeout": "90 s"}
     step: Step = [("bash", {"command": line, "background": True}), ("wait_for", waits)]
 
     async with opened(folder, step) as (session, _):
         events = await turn(session, "start the servers")
-        assert noted(events).count("until j1 ends (to stop it: /jobs stop j1)") == MOST_PORTS
+        assert noted(events).count("until j1 ends (to stop it: /jobs stop j1)") == MAX_PORTS
 
 
 @pytest.mark.matrix

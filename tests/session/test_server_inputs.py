@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from images import png
 
-from nexus_cli.core.image_check import MOST_IMAGES, choose_images
+from nexus_cli.core.image_check import MAX_IMAGES, choose_images
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.control import Control
@@ -56,7 +56,7 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
         parts, lines, _ = choose_images([(kind, data)], None)
         assert not parts and why in lines[0] and f"{len(data):,} bytes" in lines[0]
     assert choose_images([("image/png", good)], ModelInfo("m", "p", 1000))[0] == []
-    assert len(choose_images([("image/png", good)] * 20, None)[0]) == MOST_IMAGES
+    assert len(choose_images([("image/png", good)] * 20, None)[0]) == MAX_IMAGES
     drawn = ToolResult("drawn", images=(("image/png", good[:-3]),), warning="sh exited 3")
     control, model = Control(), ModelInfo("m", "p", 1000, images=True)
     told = control.take_images("bash", drawn, model)

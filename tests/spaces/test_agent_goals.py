@@ -8,7 +8,7 @@ from spaces.conftest import Team
 from nexus_cli.commands.forms import find_form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT
-from nexus_cli.spaces.agent_goals import MOST_DONE, MOST_GOALS, add_goal, finish_goals, goals_report
+from nexus_cli.spaces.agent_goals import MAX_DONE, MAX_GOALS, add_goal, finish_goals, goals_report
 from nexus_cli.spaces.run_facts import run_facts
 
 
@@ -32,13 +32,13 @@ def test_goals_of_the_settings_are_goals_like_others(team: Team) -> None:
 @pytest.mark.matrix
 def test_open_goals_are_bounded_and_done_ones_are_forgotten_without_reusing_a_number(team: Team) -> None:
     agent = team.analyst
-    for number in range(3 * MOST_GOALS):
+    for number in range(3 * MAX_GOALS):
         agent = add_goal(team.ledger, agent, f"goal {number}")
         agent = finish_goals(team.ledger, agent, [f"g{number + 1}"])
-    assert len(agent.goals) == MOST_DONE
-    for number in range(MOST_GOALS):
+    assert len(agent.goals) == MAX_DONE
+    for number in range(MAX_GOALS):
         agent = add_goal(team.ledger, agent, f"more {number}")
-    assert len({one["id"] for one in agent.goals}) == len(agent.goals) == MOST_GOALS + MOST_DONE
+    assert len({one["id"] for one in agent.goals}) == len(agent.goals) == MAX_GOALS + MAX_DONE
     with pytest.raises(NexusError, match="20 open goals"):
         add_goal(team.ledger, agent, "one more")
 

@@ -110,7 +110,7 @@ def test_no_query_of_spaces_walks_through_messages_or_runs(ledger: Ledger, monke
     ledger.spaces.read(space, before=message.key, after=0)
     ledger.spaces.count(space, after=0, most=10)
     ledger.spaces.seen(space, sarah)
-    ledger.spaces.posted_by("S", "c1")
+    ledger.spaces.find_posted("S", "c1")
     ledger.runs.due(space=space.key)
     ledger.runs.waiting()
     ledger.runs.of_session("S")
@@ -251,7 +251,7 @@ def test_a_model_chooses_where_the_settings_name_one(ledger: Ledger, monkeypatch
     made = settings("openai/small", Bob=("deploy",))
     assert offered(made, space, husam, "it is down " + "x" * 10_000) == ["Bob"]
     (request,) = model.seen
-    assert request.max_output == model_router.MOST_OUTPUT and not request.tools
+    assert request.max_output == model_router.MAX_OUTPUT and not request.tools
     assert len(request.messages[1]["content"]) < 2_200 and "- Bob: deploy" in request.messages[1]["content"]
     model.words = "NONE"
     assert offered(made, space, husam, "it is down") == []

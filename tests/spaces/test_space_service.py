@@ -138,7 +138,7 @@ def test_a_plain_session_loads_nothing_of_spaces_runs_and_plans(tmp_path: Path) 
         "named = {'approver': None, 'provider': object(), 'services': run_turn.SERVICES}\n"
         "session = run_turn.open_session(options, Settings(), **named)\n"
         "assert session.ledger.is_kept and {'plan', 'agent'} <= {tool.name for tool in session.tools()}\n"
-        "run_repl._tell_away(session)\n"
+        "run_repl._describe_missed_runs(session)\n"
         "late = [f'nexus_cli.{name}' for name in ('runs', 'spaces', 'ledger.runs', 'ledger.spaces', 'ledger.plans')]\n"
         "print([name for name in sys.modules if name.startswith((*late, 'psycopg', 'cronsim'))])"
     )

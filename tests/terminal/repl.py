@@ -38,7 +38,7 @@ SPINS = tuple(f"{frame} " for frame in UNICODE.frames)
 """How the line begins that says that something runs."""
 MARK = f"{os.getpid():07}"
 """Stands in command lines that `everywhere` looks for: other test runs of this machine have other ones."""
-PATIENT = "from nexus_cli.ui.screen import screen; screen.AGAIN = 1000.0"
+PATIENT = "from nexus_cli.ui.screen import screen; screen.DOUBLE_PRESS_SECONDS = 1000.0"
 """Run in the forked process: a second Ctrl+C or Esc counts as the second one, however late it comes."""
 LEAD = f"""
 import sys

@@ -15,7 +15,7 @@ WORK = """
 import time
 from nexus_cli.core.progress import track
 from nexus_cli.ui.print import progress_bar
-progress_bar.SOON = {soon}
+progress_bar.DELAY_SECONDS = {soon}
 with progress_bar.progress_bar("undoing"):
     for _ in track(range(10)):
         time.sleep(0.08)

@@ -18,7 +18,7 @@ import pytest
 from programs import need
 from search import sample
 
-from nexus_cli.config.host_environment import CHILD_OF
+from nexus_cli.config.host_environment import CHILD_MARK
 from nexus_cli.tools import process, process_tree
 from nexus_cli.tools.builtin import bash
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
@@ -237,8 +237,8 @@ def test_a_cancelled_command_leaves_nothing_in_another_session(desk: Any, tmp_pa
 
 @by_mark
 def test_a_run_within_a_run_carries_the_marks_of_both(tmp_path: Path) -> None:
-    outer = {CHILD_OF: "outermark"}
-    argv = ["/bin/sh", "-c", f"echo ${CHILD_OF}"]
+    outer = {CHILD_MARK: "outermark"}
+    argv = ["/bin/sh", "-c", f"echo ${CHILD_MARK}"]
     marks = process.run_process(argv, cwd=tmp_path, env=outer, stop=StopFlag(), seconds=60).output.decode().split()
     assert marks[0] == "outermark"
     assert len(marks) == 2

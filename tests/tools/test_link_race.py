@@ -28,7 +28,7 @@ from nexus_cli.tools import listing
 from nexus_cli.tools.files import ToolError
 
 SECRET = "outside-secret"
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 """Times that the calls are repeated until one met a link and one did not."""
 
 
@@ -123,7 +123,7 @@ def test_a_link_that_is_swapped_in_is_never_followed(desk: Any, outside: Path, n
     swapped, link_to = (file, outside / "a.txt") if part == "file" else (file.parent, outside)
     ends: Counter[str] = Counter()
     with swapping(swapped, link_to):
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             rounds = settings().max_examples * (2 if part == "file" else 1)
             ends += run_racing(desk, name, rounds, path="d/a.txt", **CALLS[name])
             if ends["asked"] and ends["ran"] + ends["failed"]:

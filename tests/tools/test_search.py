@@ -204,9 +204,9 @@ def test_the_real_rg_was_among_those_who_helped() -> None:
 
 
 def test_rg_is_asked_to_narrow_and_never_believed_for_odd_bytes(desk: Any) -> None:
-    assert not [p for p in ("def", "a.b", r"\w+ \d{2,3}", "(?:a|b)c$", "[a-z_]+") if grep._OTHER_DIALECT.search(p)]
+    assert not [p for p in ("def", "a.b", r"\w+ \d{2,3}", "(?:a|b)c$", "[a-z_]+") if grep._DIALECT_SYNTAX.search(p)]
     others = ("(?i)a", "(?=a)", r"\Aa", r"\u00e9", "[a&&b]", "[[a]", r"(a)\1", "a\nb")
-    assert [p for p in others if not grep._OTHER_DIALECT.search(p)] == []
+    assert [p for p in others if not grep._DIALECT_SYNTAX.search(p)] == []
 
 
 def test_rg_never_reads_a_file_that_is_too_large(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:

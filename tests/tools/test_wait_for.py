@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.duration import MOST_SECONDS, format_duration, parse_duration
+from nexus_cli.core.duration import MAX_SECONDS, format_duration, parse_duration
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
 from nexus_cli.core.tool import ToolContext
@@ -354,7 +354,7 @@ def test_a_file_outside_and_every_address_ask(tmp_path: Path) -> None:
     assert verdict("all", url="http://127.0.0.1:1/").is_granted
 
 
-@given(st.integers(1, int(MOST_SECONDS)))
+@given(st.integers(1, int(MAX_SECONDS)))
 def test_durations_are_read_as_they_are_written(seconds: int) -> None:
     assert parse_duration(f"{seconds} seconds") == parse_duration(f"{seconds}s") == seconds
     shown = parse_duration(format_duration(seconds).replace("d", "days"))

@@ -17,7 +17,7 @@ from nexus_cli.tree.read_state import StateReader
 from nexus_cli.undo.coverage import PROJECT_ITSELF, REBUILT, describe_uncovered, names_outside
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.project_look import LINKED, SPECIAL_FILE
-from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
+from nexus_cli.undo.records import MAX_LEVELS, TOO_DEEP
 
 
 def run_command(world: World, work: Callable[[], object]) -> str:
@@ -49,7 +49,7 @@ def test_a_large_file_is_named_before_the_command_and_after_it_if_it_was_written
 def test_a_file_above_all_that_a_look_copies_is_copied_if_the_person_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_state, "MOST_COPIED_AT_ONCE", 1_000_000)
+    monkeypatch.setattr(read_state, "MAX_COPIED_AT_ONCE", 1_000_000)
     world.write("data.db", "x" * 2_000_000)
     for most, what in ((3_000_000, "sha256"), (1_500_000, "link")):
         begun = ChangeJournal(world.data, most_file=most).begin(StepOwner(world.session, 1), "bash", "c", world.project)
@@ -89,7 +89,7 @@ def test_folders_that_are_too_deep_are_named_and_what_is_above_comes_back(world:
     world.write("a.py", "a\n")
     git(world.project, "add", "-A")
     git(world.project, "commit", "-qm", "first")
-    levels, deep = "d/" * MOST_LEVELS, world.project / ".git/refs/heads"
+    levels, deep = "d/" * MAX_LEVELS, world.project / ".git/refs/heads"
     world.write(f"{levels}last", "old\n")
     for folder in (world.project / levels, deep):
         subprocess.run(["mkdir", "-p", "d/" * 400], cwd=folder, check=True)
@@ -109,14 +109,14 @@ def test_folders_that_are_too_deep_are_named_and_what_is_above_comes_back(world:
 @pytest.mark.matrix
 def test_what_a_command_moves_too_deep_comes_back_and_where_it_is_is_told(world: World) -> None:
     own = world.write("work/a.py", "own\n")
-    levels = "d/" * (MOST_LEVELS + 5)
+    levels = "d/" * (MAX_LEVELS + 5)
     run_command(
         world,
         lambda: subprocess.run(["sh", "-c", f"mkdir -p {levels}; mv work {levels}"], cwd=world.project, check=True),
     )
     report = world.undo()
     assert own.read_text() == "own\n" and (world.project / levels / "work/a.py").exists()
-    assert [one["path"] for one in report["not_covered"]] == ["d/" * MOST_LEVELS + "d"], report
+    assert [one["path"] for one in report["not_covered"]] == ["d/" * MAX_LEVELS + "d"], report
 
 
 def test_folders_that_a_tool_fills_again_are_not_named_before_a_command() -> None:

@@ -22,10 +22,10 @@ from project_files import write_files
 
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, LINK, PIPE, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, StateReader
+from nexus_cli.tree.read_state import MAX_COPIED, StateReader
 from nexus_cli.undo import project_look
 from nexus_cli.undo.coverage import PROJECT_ITSELF, REBUILT
-from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
+from nexus_cli.undo.follow_changes import KILLED_MEANWHILE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.project_look import UNCOPIED, UNREAD
@@ -76,7 +76,7 @@ def bytes_of(data: Path, root: Path, state: FileState) -> State:
 
 def check_step(data: Path, root: Path, step: Step, before: dict[str, State], after: dict[str, State]) -> None:
     """Check that a step names exactly the paths that differ, with the states before and after."""
-    assert step.unfollowed in ("", KILLED_SINCE)
+    assert step.unfollowed in ("", KILLED_MEANWHILE)
     differ = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert {change.path for change in step.changes} == differ
     missing = (ABSENT, 0, b"")
@@ -93,7 +93,7 @@ def followed(journal: ChangeJournal, root: Path) -> Iterator[None]:
 
 
 def run_followed(
-    data: Path, root: Path, command: str, most_file: int = MOST_COPIED
+    data: Path, root: Path, command: str, most_file: int = MAX_COPIED
 ) -> tuple[Step | None, dict[str, State], dict[str, State]]:
     """Run a shell command between two looks; return its step, and the trees before and after."""
     journal, before = ChangeJournal(data, most_file=most_file), read_tree(root)

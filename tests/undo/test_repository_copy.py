@@ -21,7 +21,7 @@ from undo.world import World, files, tree
 from nexus_cli.undo import git_index, project_look, repository_copy
 from nexus_cli.undo.follow_repositories import WRITTEN
 from nexus_cli.undo.linked_objects import is_intact
-from nexus_cli.undo.repository_copy import count_kept, find_copy, list_kept, trim_copies
+from nexus_cli.undo.repository_copy import count_copied_bytes, find_copy, list_copies, trim_copies
 from nexus_cli.undo.retention import count_used, forget_session
 
 
@@ -36,7 +36,7 @@ def pack(world: World) -> None:
 
 
 def count_lost(data: Path) -> int:
-    return sum(about.st_size for _, about, is_lost in list_kept(data) if is_lost)
+    return sum(about.st_size for _, about, is_lost in list_copies(data) if is_lost)
 
 
 @pytest.mark.matrix
@@ -49,9 +49,9 @@ def test_only_what_the_project_lost_is_removed(world: World, monkeypatch: pytest
     assert 0 < lost < count_used(world.data)
     trim_copies(world.data, 0)
     assert count_lost(world.data) == lost  # a day old at most
-    monkeypatch.setattr(repository_copy, "_YOUNG", -1.0)
+    monkeypatch.setattr(repository_copy, "_GRACE_SECONDS", -1.0)
     monkeypatch.setattr(repository_copy, "_TRIMMED", -1.0)
-    trim_copies(world.data, count_kept(world.data) - 1)
+    trim_copies(world.data, count_copied_bytes(world.data) - 1)
     assert 0 < count_lost(world.data) < lost
     trim_copies(world.data, 0)
     assert count_lost(world.data) == 0
@@ -344,7 +344,7 @@ def test_an_index_that_is_no_index_is_not_copied_and_the_look_goes_on_without_gi
     world: World, monkeypatch: pytest.MonkeyPatch, lead: str
 ) -> None:
     repository(world.project)
-    monkeypatch.setattr(git_index, "MOST_INDEX", 1 << 20)
+    monkeypatch.setattr(git_index, "MAX_INDEX", 1 << 20)
     monkeypatch.setattr(project_look, "_FEW", 0)
     command(world, lead)
     command(world, "echo new > new")
@@ -371,7 +371,7 @@ def test_a_link_that_takes_the_place_of_a_large_file_is_not_kept(
             os.symlink(key, large)
         link(source, target, **options)
 
-    monkeypatch.setattr(repository_copy, "_MOST_FILES", 0)
+    monkeypatch.setattr(repository_copy, "_MAX_FILES", 0)
     monkeypatch.setattr(os, "link", exchange)
     command(world, "true")
     kept = [path for path in copy_of(world).rglob("*") if path.is_symlink() or path.name == "large"]

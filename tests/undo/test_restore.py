@@ -19,7 +19,7 @@ from nexus_cli.commands.undo import undo_text
 from nexus_cli.config.worktree_record import worktrees_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
-from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
+from nexus_cli.undo.follow_changes import KILLED_MEANWHILE, ChangeJournal, StepOwner
 from nexus_cli.undo.plan_restore import BETWEEN
 from nexus_cli.undo.records import FileChange, ReferenceChange
 
@@ -393,7 +393,7 @@ def test_a_turn_in_which_nexus_was_killed_is_taken_back_only_by_its_number(world
     before = world.state(world.write("f", "one\n"))
     after = world.state(world.write("f", "the person's, or the command's\n"))
     world.turns = 1
-    world.record((FileChange("f", before, after),), unfollowed=KILLED_SINCE)
+    world.record((FileChange("f", before, after),), unfollowed=KILLED_MEANWHILE)
     with pytest.raises(NexusError, match="killed") as caught:
         world.undo()
     assert "nexus undo --turn 1" in caught.value.hint and world.path("f").read_text() != "one\n"
@@ -405,13 +405,13 @@ def test_a_killed_turn_is_told_of_with_its_own_undo_alone_and_not_refused_if_not
     world.turn(lambda: world.write("f", "two\n"))
     made = world.state(world.write("slow.txt", "one\n"))
     world.turns = 2
-    world.record((FileChange("slow.txt", ABSENT_STATE, made),), unfollowed=KILLED_SINCE)
+    world.record((FileChange("slow.txt", ABSENT_STATE, made),), unfollowed=KILLED_MEANWHILE)
     first = world.undo(turn=1)
     assert first["restored"] == ["f"] and first["unfollowed"] == []
     with pytest.raises(NexusError, match="turn 2: nexus was killed"):
         world.undo()
     world.path("slow.txt").unlink()
-    told = f"bash sh -c x: {KILLED_SINCE}"
+    told = f"bash sh -c x: {KILLED_MEANWHILE}"
     for report in (world.undo(dry_run=True), world.undo(turn=2, dry_run=True), world.undo()):
         assert (report["turn"], report["removed"], report["unfollowed"]) == (2, [], [told])
         assert next(iter(undo_text(report))) == "Nothing to undo in turn 2."

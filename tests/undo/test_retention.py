@@ -20,7 +20,7 @@ from nexus_cli.undo.retention import count_used, forget_session, trim_store
 
 @pytest.fixture(autouse=True)
 def all_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_YOUNG", -1.0)
+    monkeypatch.setattr(retention, "_GRACE_SECONDS", -1.0)
 
 
 def remove_files(data: Path, root: Path, *names: str) -> None:

@@ -28,7 +28,7 @@ from nexus_cli.undo import follow_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import append_step, read_begun, read_steps
 from nexus_cli.undo.records import FileChange, Step
-from nexus_cli.undo.undone_steps import leave_worktrees
+from nexus_cli.undo.undone_steps import without_worktree_steps
 
 
 def play(folder: Path, *batches: list[tuple[str, dict[str, Any]]], session: str = "", **options: Any) -> Session:
@@ -157,4 +157,4 @@ def test_workers_in_the_worktree_of_their_session_are_undone_with_it(tmp_path: P
         Step(id=what, session="s", turn=1, call="", what=what, at="", root=root, changes=(written,))
         for what, root in done
     ]
-    assert [step.what for step in leave_worktrees(steps, tmp_path)] == ["edit_file b.py", "w1: edit_file a.py"]
+    assert [step.what for step in without_worktree_steps(steps, tmp_path)] == ["edit_file b.py", "w1: edit_file a.py"]

@@ -600,7 +600,7 @@ async def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(t
 
     async def work() -> None:
         while not aside:
-            session.engine.control.emit_aside(Notice("at work"))
+            session.engine.control.emit_from_background(Notice("at work"))
             await asyncio.sleep(0)
 
     working = asyncio.create_task(work())

@@ -111,7 +111,7 @@ def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pyte
     assert notices[1] == "not copied: node_modules/ (2 MB, exceeds worktree.include_mb or the free disk space)"
     remove_worktree(record)
     set_up("")
-    monkeypatch.setattr(carry_ignored, "MOST_FILES", 1)
+    monkeypatch.setattr(carry_ignored, "MAX_FILES", 1)
     assert "not copied: node_modules/ (too many files)" in "".join(make_worktree(project, "fix")[1])
 
 

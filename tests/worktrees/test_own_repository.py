@@ -13,7 +13,7 @@ from search import sample
 from worktrees.repository import git, make_project, make_worktree, put_link
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox.git_files import NotPlain
+from nexus_cli.sandbox.git_files import UnsafeConfiguration
 from nexus_cli.sandbox.git_repository import check_repository
 from nexus_cli.worktrees import worktrees
 from nexus_cli.worktrees.apply_worktree import apply_worktree
@@ -234,7 +234,7 @@ def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_
         check_repository(str(one.folder))
     other = make_project(tmp_path / "other")
     (record.folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
-    with pytest.raises(NotPlain, match="objects of another"):
+    with pytest.raises(UnsafeConfiguration, match="objects of another"):
         check_repository(str(record.folder))
     assert "the repository is broken" in inspect_worktree(record).describe()
 
@@ -360,7 +360,7 @@ def test_a_log_of_commits_that_is_too_long_counts_as_a_commit(project: Path, mon
     stay = enter_worktree(project, "fix")
     git(stay.record.folder, "commit", "-q", "--allow-empty", "-m", "one")
     git(stay.record.folder, "reset", "-q", "--hard", stay.record.start)
-    monkeypatch.setattr("nexus_cli.worktrees.inspect_worktree._MOST_LOG", 10)
+    monkeypatch.setattr("nexus_cli.worktrees.inspect_worktree._MAX_LOG", 10)
     assert inspect_worktree(stay.record).has_moved
     stay.end()
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import typer
 
-from nexus_cli.cli.command_options import NoPlugins, SharedOptions, take_options
+from nexus_cli.cli.command_options import NoPlugins, SharedOptions, expand_dataclasses
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.run.ask_options import AskOptions, PreparedTurn
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
@@ -77,7 +77,7 @@ def ask(context: typer.Context, shared: SharedOptions, *, no_plugins: NoPlugins 
         return AskTurn(run).run()
 
 
-app.command("ask")(take_options(ask))
+app.command("ask")(expand_dataclasses(ask))
 
 
 def _prepare(shared: SharedOptions, options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:

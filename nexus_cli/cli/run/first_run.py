@@ -31,8 +31,8 @@ from nexus_cli.ui.print.stream import Writable
 
 TRIES = 3
 """Invalid answers to one question before the setup is cancelled."""
-MOST_COLUMNS = 88
-MOST_MODELS = 20
+MAX_COLUMNS = 88
+MAX_MODELS = 20
 """Most models listed: a server may have hundreds, and any name can be typed."""
 LONGEST = 200
 """Most characters of a model's name."""
@@ -73,7 +73,7 @@ class FirstRun:
         self._stream = stream
         self._read_line = read_line
         self._read_key = read_key
-        self._width = min(stream.width, MOST_COLUMNS)
+        self._width = min(stream.width, MAX_COLUMNS)
 
     def run(self) -> None:
         """Print the findings, ask for a model and a permission level, and write both to the settings.
@@ -83,8 +83,8 @@ class FirstRun:
         Enter selects the first answer. Settings that cannot be written are reported, not raised.
         """
         servers = local_servers()
-        self._say("Welcome to nexus. Found on this machine:")
-        self._print_found(servers)
+        self._print("Welcome to nexus. Found on this machine:")
+        self._print_local_servers(servers)
         models = self._usable(servers)
         if not models and not named_model(self._settings):
             self.log_in()
@@ -102,13 +102,13 @@ class FirstRun:
         usable = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         addresses = {name: address_from_env(f"{name}/") for name in usable}
         providers = sorted(usable, key=lambda name: not addresses[name])
-        self._say("nexus found no usable model. Which provider do you have an API key for?")
+        self._print("nexus found no usable model. Which provider do you have an API key for?")
         rows = [
             (str(place), SHAPES[name].title, addresses[name] or SHAPES[name].page)
             for place, name in enumerate(providers, 1)
         ]
         self._put_table(Table({"": 0, " ": 1, "  ": 2}, rows, headed=False))
-        self._say("Other ways:")
+        self._print("Other ways:")
         alternatives = [
             "use a GitHub Copilot or ChatGPT subscription: nexus login github-copilot, or nexus login chatgpt",
             "start a local server, such as Ollama, with a model",
@@ -117,30 +117,30 @@ class FirstRun:
         ]
         self._put(*paragraphs(alternatives, "    ", "  - "))
         name = self._ask("Provider", providers[0], lambda text: _parse_provider(text, providers))
-        if not store_typed_key(name, self._ask_hidden, self._say):
+        if not store_typed_key(name, self._ask_hidden, self._print):
             raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
 
     def _ask_hidden(self, text: str, prompt: str) -> str:
         self._put(text)
         return self._read_key(f"{prompt} (not shown): ")
 
-    def _print_found(self, servers: Sequence[LocalServer]) -> None:
+    def _print_local_servers(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._settings)) or "none"
         reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none reachable"
         self._put(*paragraphs((f"keys: {keys}", f"model servers: {reached}"), "    ", "  "))
 
     def _model(self, models: Sequence[JsonObject]) -> str:
-        self._say("Which model? Type a number or any model name. Prices are in $ per million tokens.")
+        self._print("Which model? Type a number or any model name. Prices are in $ per million tokens.")
         columns = {
             "": "place",
             "model": lambda model: cut_line(sanitize(model["name"]), 60),
             **FIGURES,
             "source": lambda model: sanitize(", ".join(model["because"])),
         }
-        rows = [{**model, "place": str(place)} for place, model in enumerate(models[:MOST_MODELS], 1)]
+        rows = [{**model, "place": str(place)} for place, model in enumerate(models[:MAX_MODELS], 1)]
         self._put_table(Table(columns, rows))
-        if len(models) > MOST_MODELS:
-            self._put(Paragraph(f"and {len(models) - MOST_MODELS} more: `nexus model list`", "  "))
+        if len(models) > MAX_MODELS:
+            self._put(Paragraph(f"and {len(models) - MAX_MODELS} more: `nexus model list`", "  "))
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
     def _resolve_name(self, text: str, models: Sequence[JsonObject]) -> str:
@@ -164,7 +164,7 @@ class FirstRun:
         """Ask for the permission level. `auto` is offered only if commands can be confined."""
         from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
 
-        self._say("What may run without asking you? /permissions changes the level for one session.")
+        self._print("What may run without asking you? /permissions changes the level for one session.")
         walls = self._settings.sandbox.backend
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
         has_sandbox = probe.backend != "none"
@@ -201,13 +201,13 @@ class FirstRun:
                 write_setting(own_places, key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
-            self._say(f"The model or permission level could not be saved: {why}. Save them with `nexus config set`.")
+            self._print(f"The model or permission level could not be saved: {why}. Save them with `nexus config set`.")
             return
-        self._say(
+        self._print(
             f"Settings written to {own_places.settings}. Change them with `nexus config set` or `nexus config edit`."
         )
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._put("", text)
 
     def _put(self, *blocks: str | ReportBlock) -> None:

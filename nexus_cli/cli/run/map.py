@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from nexus_cli.cli.command_options import NoPlugins, SharedOptions, take_options
+from nexus_cli.cli.command_options import NoPlugins, SharedOptions, expand_dataclasses
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.run.map_options import MapOptions
 from nexus_cli.cli.work_folder import open_work_folder
@@ -57,4 +57,4 @@ def map_items(context: typer.Context, options: MapOptions, shared: SharedOptions
         return run_map(PreparedMap(options, shared, items, schema, settings, work, chosen.model))
 
 
-app.command("map")(take_options(map_items, ("newest", "resume", "worktree", "add_dirs", "verbose")))
+app.command("map")(expand_dataclasses(map_items, ("newest", "resume", "worktree", "add_dirs", "verbose")))

@@ -8,7 +8,7 @@ from typing import Annotated
 from nexus_cli.cli.run.ask_options import Schema
 from nexus_cli.core.option import Argument, Option
 
-MOST_JOBS = 64
+MAX_JOBS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class MapOptions:
     prompt: Annotated[str, Argument("PROMPT", least=0)]
     files: Annotated[list[str] | None, Argument("[FILES]...")] = None
     jobs: Annotated[
-        int, Option("N", "Maximum number of items that run at the same time.", "--jobs -j", most=MOST_JOBS)
+        int, Option("N", "Maximum number of items that run at the same time.", "--jobs -j", most=MAX_JOBS)
     ] = 4
     null: Annotated[bool, Option(None, "Items on stdin are separated by NUL instead of newlines.", "--null -0")] = False
     resume_file: Annotated[

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.print_report import ENDLESS
-from nexus_cli.cli.serve.serve_once import drive_runs, make_runner, run_line, tell_interrupted
+from nexus_cli.cli.serve.serve_once import drive_runs, make_runner, print_interrupted_runs, run_line
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.space import read_space
@@ -88,7 +88,7 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
             chat.show_note(f"nexus: {line}", "warn")
 
     # A connection gets no notice of its own writes: the agents use a second one.
-    answering = ledger.connect_again()
+    answering = ledger.reconnect()
     runner = make_runner(answering, settings, warn)
 
     async def answer_agents(stop: asyncio.Event) -> None:
@@ -115,5 +115,5 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
         await runner.aclose()
         answering.close()
         terminal_view.close()
-        tell_interrupted(ledger, space=space.key)
+        print_interrupted_runs(ledger, space=space.key)
     return interrupt.status

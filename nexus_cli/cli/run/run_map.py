@@ -121,11 +121,11 @@ FATAL = ("auth", "config")
 """Kinds of error that every item would have: they end the run."""
 TEMPORARY = ("network", "provider", "rate_limit", "overloaded")
 """Kinds of error that other items will probably have too."""
-MOST_FAILURES = 8
+MAX_FAILURES_IN_A_ROW = 8
 """Items in a row with such errors that end the run."""
 NOTICES = 20
 """Most notices that are printed, each once."""
-WANTED_FILES = 1024
+PREFERRED_OPEN_FILES = 1024
 FILES, FILES_EACH = 16, 4
 """Open files of the process, and most of an item."""
 SHOW_CURSOR = b"\x1b[?25h"
@@ -243,11 +243,11 @@ class _Map:
         notices: list[str] = []
         if self._options.save:  # before signals cancel items: Ctrl+C ends a wait for its server
             self._ledger = open_ledger(self._options, notices)
-        self._interrupt.install(self._stop, before_exit=self._leave_terminal)
+        self._interrupt.install(self._stop, before_exit=self._restore_terminal)
         try:
-            self._tell(notices)
+            self._print_notices(notices)
             numbers = iter(range(len(run.items)))
-            workers = min(run.options.jobs, len(run.items), self._most_at_once())
+            workers = min(run.options.jobs, len(run.items), self._max_parallel())
             tasks = [asyncio.create_task(self._work(numbers)) for _ in range(workers)]
             self._workers = dict.fromkeys(tasks)
             for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -287,22 +287,22 @@ class _Map:
         resume_option = "" if self._run.options.resume_file else f" and --resume {shlex.quote(str(self._journal.path))}"
         return f"Resume with: the same command{resume_option}"
 
-    def _most_at_once(self) -> int:
+    def _max_parallel(self) -> int:
         """Return the number of items that the limit of open files allows; without them an item would lack its
         instructions."""
-        files = raise_file_limit(WANTED_FILES)
+        files = raise_file_limit(PREFERRED_OPEN_FILES)
         count = max(1, (files - FILES) // FILES_EACH)
         if count < min(self._run.options.jobs, len(self._run.items)):
-            self._tell([f"limited to {plural(count, 'item')} at once: ulimit -n allows {files} open files"])
+            self._print_notices([f"limited to {plural(count, 'item')} at once: ulimit -n allows {files} open files"])
         return count
 
-    def _leave_terminal(self) -> None:
+    def _restore_terminal(self) -> None:
         if Stream(2).colour:
             with suppress(OSError):
                 os.write(2, SHOW_CURSOR)
         write_stderr_line(self._resume_line())
 
-    def _tell(self, notices: list[str], item: str = "") -> None:
+    def _print_notices(self, notices: list[str], item: str = "") -> None:
         """Print notices, each once, also if it is about several items: then it names the first."""
         for notice in notices:
             if not self._run.shared.quiet and notice not in self._shown_notices and len(self._shown_notices) < NOTICES:
@@ -321,7 +321,7 @@ class _Map:
     async def _work(self, numbers: Iterator[int]) -> None:
         for number in numbers:
             try:
-                await self._do_item(number)
+                await self._process_item(number)
             except (NexusError, ReaderClosed) as problem:
                 self._problem = self._problem or problem
                 self._stop()
@@ -331,7 +331,7 @@ class _Map:
             if self._stopped:
                 return
 
-    async def _do_item(self, number: int) -> None:
+    async def _process_item(self, number: int) -> None:
         """Take the result of an item from the resume file, or ask for it."""
         run = self._run
         item = run.items[number]
@@ -340,7 +340,7 @@ class _Map:
         except NexusError as error:
             self._finish([number], "", _failed(item, error))
             return
-        self._tell([notice] if notice else [])
+        self._print_notices([notice] if notice else [])
         trigger = replace(trigger, schema=run.schema)
         key = item_key(item, trigger, self._settings())
         if key in self._journal.answered:
@@ -420,7 +420,7 @@ class _Map:
         outcome, cost = result
         error = outcome.error
         self._failures = self._failures + 1 if error and error["kind"] in TEMPORARY else 0
-        if error and (error["kind"] in FATAL or self._failures >= MOST_FAILURES):
+        if error and (error["kind"] in FATAL or self._failures >= MAX_FAILURES_IN_A_ROW):
             subject, _, why = error["message"].partition(": ")
             raise NexusError(error["kind"], subject, why, error["hint"])
         return {
@@ -484,9 +484,9 @@ class _Map:
         before = session.costs()[1]
         if isinstance(trigger, Outcome):
             return trigger, session.costs()[0]
-        lines = NoticeLines(_ItemNotices(item, self._tell), quiet=self._run.shared.quiet)
+        lines = NoticeLines(_ItemNotices(item, self._print_notices), quiet=self._run.shared.quiet)
         lines.session = session
-        self._tell(session.take_notices())
+        self._print_notices(session.take_notices())
         outcome: Outcome | None = None
         async for event in session.run(trigger):
             if isinstance(event, Text | Thinking | ToolQueue | StepEnd):
@@ -527,14 +527,14 @@ class _Map:
                 if not conversation.next_step().is_done:
                     return session, Trigger(schema=trigger.schema)
                 if not conversation.log.ends_unfinished():  # else the answer would lack its beginning
-                    answer = _answered(conversation.items[-1].message.content, trigger.schema)
+                    answer = _make_outcome(conversation.items[-1].message.content, trigger.schema)
                     if answer.ok:
                         return session, answer
                 await session.aclose()
         return opened(options), trigger
 
 
-def _answered(text: str, schema: str) -> Outcome:
+def _make_outcome(text: str, schema: str) -> Outcome:
     """Return the outcome of a complete reply, which is not ok if it does not match the schema."""
     outcome = Outcome(text=text)
     if not schema:
@@ -552,11 +552,11 @@ class _ItemNotices:
     width = 80
 
     def __init__(self, item: str, tell: Callable[[list[str], str], None]) -> None:
-        self._item, self._tell = item, tell
+        self._item, self._print_notices = item, tell
 
     def write(self, text: str) -> None:
         """Print a line."""
-        self._tell([text.strip().removeprefix("nexus: ")], self._item)
+        self._print_notices([text.strip().removeprefix("nexus: ")], self._item)
 
 
 def _name_item(item: str, text: str) -> str:

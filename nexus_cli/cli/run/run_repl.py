@@ -20,7 +20,7 @@ from pathlib import Path
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
-from nexus_cli.cli.command_options import PICK, SharedOptions
+from nexus_cli.cli.command_options import PICK_SESSION, SharedOptions
 from nexus_cli.cli.confirm import read_line
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
@@ -61,7 +61,7 @@ def run_repl(shared: SharedOptions, first: str = "") -> int:
     """Run the REPL and return the exit status; `first` is sent at the start. Raises `NexusError` for errors before the
     session exists."""
     shared.check()
-    picks = shared.resume == PICK
+    picks = shared.resume == PICK_SESSION
     shared = replace(shared, resume="") if picks else shared
     process.block_imports_from(str(shared.folder))
     if not os.isatty(1):
@@ -139,7 +139,7 @@ class _ReplRun:
         """Run until the person leaves; return the exit status."""
         view, approver = self._view, self._view.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
-        self._away = _tell_away(session)  # at once: the opening has asked for runs
+        self._away = _describe_missed_runs(session)  # at once: the opening has asked for runs
         # Terminals open links to files on their own machine, so there are none over SSH.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
 
@@ -238,16 +238,16 @@ class _ReplRun:
                 os.write(1, b"" if self._view.is_dumb else RESET_TERMINAL)
 
 
-def _tell_away(session: Session) -> list[str]:
+def _describe_missed_runs(session: Session) -> list[str]:
     """Return lines about the unattended runs of the project since the person's last visit, and let the model know that
     the person was shown them."""
     ledger = session.ledger
     with suppress(NexusError):  # the session reports a failed ledger
         if ledger.is_kept and ledger.has_runs():
-            from nexus_cli.runs.away_report import take_away_notes  # noqa: PLC0415  (few projects have runs)
+            from nexus_cli.runs.missed_runs import pop_missed_runs_notes  # noqa: PLC0415  (few projects have runs)
 
-            notes = take_away_notes(ledger, session.folder)
-            session.tell_away(to_json_value(notes))
+            notes = pop_missed_runs_notes(ledger, session.folder)
+            session.queue_missed_runs(to_json_value(notes))
             return [note.line for note in notes]
     return []
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nexus_cli.ui.print.json_renderer import JsonRenderer
     from nexus_cli.ui.print.turn_progress import TurnProgress
 
-NOT_KEPT = "Nothing was saved. Send the prompt again, or a smaller task"
+NOT_SAVED = "Nothing was saved. Send the prompt again, or a smaller task"
 
 
 class AskTurn:
@@ -141,7 +141,7 @@ class AskTurn:
             self._remarks.print_error(report_bug(error).line)
             status = 1
         if session.workers and not self._progress:
-            self._tell_unapplied([row for row in session.workers.rows() if row["to_review"]])
+            self._notify_unapplied([row for row in session.workers.rows() if row["to_review"]])
         self._run.work.leave()
         if status and self._closed:
             self._remarks.print_notice("the reader of stdout closed it, so the turn was stopped")
@@ -181,7 +181,7 @@ class AskTurn:
             return outcome.exit or self._broken.exit_status
         return outcome.exit
 
-    def _tell_unapplied(self, workers: Sequence[JsonObject]) -> None:
+    def _notify_unapplied(self, workers: Sequence[JsonObject]) -> None:
         """Name the worktrees of workers with changes that are not in the project."""
         from nexus_cli.worktrees.apply_worktree import list_unapplied  # noqa: PLC0415  (few runs have workers)
         from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
@@ -254,8 +254,8 @@ class AskTurn:
         """Return the outcome of a failed turn to report, with the exit status of a signal or a failed write, not of a
         closed pipe."""
         if outcome.error and outcome.error["hint"].startswith(PARTIAL_KEPT) and not self._session.saved:
-            outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
-        outcome = outcome.without_partial()
+            outcome = replace(outcome, error={**outcome.error, "hint": NOT_SAVED})
+        outcome = outcome.without_partial_text()
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
         return replace(outcome, exit=self._interrupt.status or outcome.exit)

@@ -7,7 +7,7 @@ from nexus_cli.commands.space import As, SpaceName, find_member
 from nexus_cli.commands.verb import Authority, Source, Verb
 
 
-def open_here(source: Source, space: SpaceName, name: As = "") -> int:
+def chat_in_terminal(source: Source, space: SpaceName, name: As = "") -> int:
     """Chat in a space from this terminal. Ctrl+D leaves."""
     from nexus_cli.cli.run.open_space import open_space  # noqa: PLC0415  (loads the screen)
 
@@ -15,4 +15,4 @@ def open_here(source: Source, space: SpaceName, name: As = "") -> int:
     return open_space(source.ledger, settings, *find_member(source, settings, space, name))
 
 
-VERBS = (Verb(open_here, "open", Authority.OPERATES, "write"),)
+VERBS = (Verb(chat_in_terminal, "open", Authority.OPERATES, "write"),)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from nexus_cli.cli.run.ask_options import AskOptions
     from nexus_cli.session.session import Session
 
-LATER = "The next lines:"
+NEXT_TURN_HINT = "The next lines:"
 CONTINUES = ("network", "provider", "rate_limit", "overloaded", "length", "refused", "schema")
 """Kinds of error after which the next batch may succeed."""
-LEAST_COST = 1e-9
+MIN_COST = 1e-9
 """The dollar limit once all is spent: the next turn is refused before its request."""
 
 
@@ -32,7 +32,7 @@ class Watch:
     def __init__(self, options: AskOptions, trigger: Trigger, *, quiet: bool) -> None:
         """`trigger` has the prompt, without a batch."""
         self._trigger, self._quiet = trigger, quiet
-        self.batches = LineBatches(0, options.watch_lines, options.watch_pause, self._tell)
+        self.batches = LineBatches(0, options.watch_lines, options.watch_pause, self._print_notice)
         self.failed: Outcome | None = None
         """The first failed turn."""
 
@@ -41,18 +41,18 @@ class Watch:
         first = True
         while text := await self.batches.next():
             block = f"<stdin>\n{text.removesuffix(chr(10))}\n</stdin>"
-            trigger = self._trigger if first else Trigger(LATER, "stdin", schema=self._trigger.schema)
+            trigger = self._trigger if first else Trigger(NEXT_TURN_HINT, "stdin", schema=self._trigger.schema)
             yield replace(trigger, text=f"{trigger.text}\n\n{block}")
             first = False
         if first:
-            self._tell("stdin ended without input; nothing was sent")
+            self._print_notice("stdin ended without input; nothing was sent")
 
     def end_turn(self, session: Session, outcome: Outcome) -> bool:
         """Subtract what a turn used from the limits; return False if the watch must end."""
         limits, usage = session.dispatcher.limits, outcome.usage
         cost, tokens = limits.max_cost, limits.max_total_tokens
         if cost is not None:
-            cost = max(LEAST_COST, cost - (usage.cost_usd or 0.0))
+            cost = max(MIN_COST, cost - (usage.cost_usd or 0.0))
         if tokens is not None:
             tokens = max(1, tokens - usage.input - usage.output)
         session.dispatcher.limits = replace(limits, max_cost=cost, max_total_tokens=tokens)
@@ -60,7 +60,7 @@ class Watch:
             self.failed = self.failed or outcome
         return outcome.ok or outcome.finish in CONTINUES
 
-    def _tell(self, notice: str) -> None:
+    def _print_notice(self, notice: str) -> None:
         if not self._quiet:
             write_stderr_line(f"nexus: {notice}")
 

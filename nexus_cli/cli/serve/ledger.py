@@ -115,12 +115,12 @@ def share(source: Source, project: Project, role: Role) -> Act:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
             raise UsageError(f"role {role}", "there is no such role on the server", "Create the role with createuser")
         identity = _identity(project, ledger)
-        share_rows = _share_all if ledger.db.is_administrator() else _share_own
+        share_rows = _share_all if ledger.db.is_administrator() else _share_rows
         line = share_rows(ledger, identity, role)
     return report_act(line, identity)
 
 
-def _share_own(ledger: Ledger, project: str, role: str) -> str:
+def _share_rows(ledger: Ledger, project: str, role: str) -> str:
     """Share a project's own rows of this role with another one, and return the line that says so."""
     own = ledger.spaces.own_role()
     if role == own:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli import __version__
-from nexus_cli.cli.command_options import PICK, SharedOptions
+from nexus_cli.cli.command_options import PICK_SESSION, SharedOptions
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.client import CallError, Client
@@ -26,9 +26,9 @@ from nexus_cli.ui.repl.remote_agent import RemoteAgent
 if TYPE_CHECKING:
     from nexus_cli.core.server_results import CreatedAgent
 
-OF_NEW = {"--model", "--cd", "--recipe", "--allow"}
+NEW_AGENT_OPTIONS = {"--model", "--cd", "--recipe", "--allow"}
 """Options of an agent that is not open yet."""
-ACCEPTED = {*OF_NEW, "--resume", "--quiet", "--verbose"}
+ACCEPTED = {*NEW_AGENT_OPTIONS, "--resume", "--quiet", "--verbose"}
 """Options that apply to an agent on a server."""
 
 WITHOUT_SERVER = (
@@ -95,7 +95,7 @@ async def _run(url: str, token: str, reconnect: str, shared: SharedOptions, firs
         finally:
             interrupt.uninstall()
             terminal_view.close()
-        if not backend.status_code and await _keep_if_used(client, agent, is_new=not shared.resume):
+        if not backend.status_code and await _destroy_if_unused(client, agent, is_new=not shared.resume):
             write_stderr_line("The agent keeps running. Without a client it refuses calls that need approval.")
             write_stderr_line(f"Reconnect with: {reconnect} -r {agent}")
             write_stderr_line(
@@ -108,10 +108,10 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     """Return the id of the agent that --resume names, or of a new one, which continues the session that it names.
     Raises `NexusError` if it names neither, or a session that is in use."""
     resumed_name = shared.resume
-    own = [option for option in shared.given_flags if option in OF_NEW]
+    own = [option for option in shared.given_flags if option in NEW_AGENT_OPTIONS]
     agents = [row["agent_id"] for row in await client.list_agents()] if resumed_name else []
     named_agents = f"Agents: {', '.join(agents) or 'none'}"
-    if resumed_name == PICK:
+    if resumed_name == PICK_SESSION:
         hint = f"{named_agents}. /resume lists sessions after `nexus --connect URL`"
         raise UsageError("--resume", "--connect requires the id of an agent or session", hint)
     if resumed_name in agents and own:
@@ -149,7 +149,7 @@ async def _create_agent(client: Client, options: Mapping[str, Any], *, joins: bo
         return await client.create_agent(**options)
 
 
-async def _keep_if_used(client: Client, agent: str, *, is_new: bool) -> bool:
+async def _destroy_if_unused(client: Client, agent: str, *, is_new: bool) -> bool:
     """Destroy an agent that is new and was never used; return True if it is there after that."""
     try:
         used = (await client.get_messages(agent, limit=1))["total"] or not is_new

@@ -37,13 +37,13 @@ from nexus_cli.rpc.trigger_door import TriggerDoor
 from nexus_cli.runs.service_triggers import Service, ServiceObject, load_services, service_value
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
-MOST_FILES = 4096
+MAX_FILES = 4096
 """Limit of open files: each agent, connection, worker and request holds one. Many systems default to 1,024."""
-AGAIN_SECONDS = 15.0
+RETRY_SECONDS = 15.0
 """Seconds before another attempt after the ledger has failed."""
-MOST_WARNED = 1000
+MAX_REMEMBERED_LINES = 1000
 """Most lines of which it is remembered that they were printed."""
-SHORT = 120
+MAX_LINE_LENGTH = 120
 """Most characters of the line of a run."""
 STEP_SECONDS = 60.0
 """Seconds that running turns have at shutdown to finish their step."""
@@ -74,11 +74,11 @@ def run_server(
     provider = make_provider(settings)
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=provider)
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
-    leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
+    leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _remove_nothing
     host = "" if isinstance(address, Path) else address[0]
     note: TakeText = _note if verbose or Stream(2).terminal else lambda line: None
     run = _Run(pool, provider, folder, settings, listening, host, leave, note)
-    raise_file_limit(MOST_FILES)
+    raise_file_limit(MAX_FILES)
     for line in load_plugins():
         write_stderr_line(f"nexus: {line}")
     try:
@@ -88,7 +88,7 @@ def run_server(
         leave()
 
 
-def _leave_nothing() -> None:
+def _remove_nothing() -> None:
     """Do nothing: a TCP address leaves no file."""
 
 
@@ -121,7 +121,7 @@ class _Work:
         self.door = TriggerDoor(ledger, services)
         self._ledger, self._warn = ledger, warn
         self._runner = make_runner(
-            ledger, settings, warn, provider, [self.door], changed=lambda run: note(run_line(run, SHORT))
+            ledger, settings, warn, provider, [self.door], changed=lambda run: note(run_line(run, MAX_LINE_LENGTH))
         )
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -158,7 +158,7 @@ class _Work:
             except NexusError as error:  # the disk is full, or another process holds a lock
                 self._warn(f"{error.message}; schedules, services and waiting runs resume when the ledger is available")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), AGAIN_SECONDS)
+                    await asyncio.wait_for(self._stop.wait(), RETRY_SECONDS)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -246,7 +246,7 @@ class _Run:
         """Start the schedules and services; until the ledger can be opened try again, as when the machine starts the
         database after nexus."""
         while not self._work:
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
             await asyncio.to_thread(self._open_work)  # a host that is away takes seconds
         server.triggers = self._work.door
         self._work.start()
@@ -262,7 +262,7 @@ class _Run:
     def _warn(self, line: str) -> None:
         """Print a line for the person, unless it was printed before."""
         if line not in self._warned:
-            self._warned = {line, *(self._warned if len(self._warned) < MOST_WARNED else ())}
+            self._warned = {line, *(self._warned if len(self._warned) < MAX_REMEMBERED_LINES else ())}
             write_stderr_line(f"nexus: {line}")
 
     def _print(self, url: str, path: Path, services: list[Service], json: bool) -> None:

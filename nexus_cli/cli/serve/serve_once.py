@@ -127,11 +127,11 @@ def drive_runs(
 
     run_in_loop(drive())
     if interrupt.signal:
-        tell_interrupted(ledger, **filters)
+        print_interrupted_runs(ledger, **filters)
     return runs, cut, interrupt.status
 
 
-def tell_interrupted(ledger: Ledger, **filters: int) -> None:
+def print_interrupted_runs(ledger: Ledger, **filters: int) -> None:
     """Print how to resume each of these runs whose process has ended."""
     with suppress(NexusError):
         for run in broken_runs(ledger, ledger.runs.list_runs([RUNNING], **filters)):

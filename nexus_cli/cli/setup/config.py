@@ -27,12 +27,12 @@ def edit(source: Source) -> Act:
     if not has_editor and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR is set"
         raise UsageError("config edit", why, "`nexus config set KEY VALUE` changes a setting")
-    changed = edit_settings(places(), partial(_again, source))
+    changed = edit_settings(places(), partial(_ask_to_edit_again, source))
     path = str(places().settings)
     return report_act(f"{path} was written.", path) if changed else report_act("nothing was changed.")
 
 
-def _again(source: Source, error: NexusError) -> bool:
+def _ask_to_edit_again(source: Source, error: NexusError) -> bool:
     """Ask the person whether to edit the text again; False without a terminal."""
     if source.confirm is None:
         return False

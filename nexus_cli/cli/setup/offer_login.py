@@ -15,13 +15,13 @@ from nexus_cli.provider.model_table import provider_of
 from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.ui.print.stream import QuietStream
 
-MOST_COLUMNS = 88
+MAX_COLUMNS = 88
 
 
 def ask_hidden(text: str, name: str) -> str:
     """Print a text, "" for none, and ask for a line that is not shown; return "" at Esc or the end of input."""
     if text:
-        _say(text)
+        _print_to_terminal(text)
     return read_hidden_line(f"{name} (not shown): ")
 
 
@@ -29,26 +29,26 @@ def offer_login(model: str) -> None:
     """Ask for the key of the provider of `model` if there is none, and store it; an empty line skips this."""
     provider = provider_of(model)
     if provider in SHAPES and lacks_key(model):
-        _say(f"{model} needs a key for {SHAPES[provider].title}, and none was found.")
-        store_typed_key(provider, ask_hidden, _say, split_key_name(model)[0])
+        _print_to_terminal(f"{model} needs a key for {SHAPES[provider].title}, and none was found.")
+        store_typed_key(provider, ask_hidden, _print_to_terminal, split_key_name(model)[0])
 
 
 def store_typed_key(provider: str, ask: Callable[[str, str], str], say: TakeText, key_name: str = "") -> bool:
     """Ask for the key of a provider and store it; return False without one."""
     from nexus_cli.provider.key_check import ask_key  # noqa: PLC0415  (few starts ask for a key)
 
-    key, remark = ask_key(provider, ask)
-    if remark:
-        say(remark)
+    key, encoding_note = ask_key(provider, ask)
+    if encoding_note:
+        say(encoding_note)
     if key:
         logout = f"nexus logout {provider}{f' --as {key_name}' if key_name else ''}"
         say(f"Key stored in {store_key(stored_name(provider, key_name), key)}; `{logout}` removes the key.")
     return bool(key)
 
 
-def _say(text: str) -> None:
+def _print_to_terminal(text: str) -> None:
     stream = QuietStream(2)
-    stream.write("\n".join([*lay_out([text], min(stream.width, MOST_COLUMNS)), ""]))
+    stream.write("\n".join([*lay_out([text], min(stream.width, MAX_COLUMNS)), ""]))
 
 
 def lacks_key(model: str) -> bool:

@@ -104,7 +104,7 @@ def _accept(
         )
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
-    problems = _try_items(plugin, source.folder())
+    problems = _find_ineffective_items(plugin, source.folder())
     active_keys = [key for key, state in states.items() if state == "active"]
     is_same = before is not None and (place, named_source) == (before.source, before.update_source)
     if before and is_same and not diff and not before.changed and len(active_keys) == len(states):
@@ -124,7 +124,7 @@ def _accept(
     return Report("", value | ({"diff": diff} if before else {}))
 
 
-def _try_items(plugin: PluginFolder, cwd: Path) -> dict[str, str]:
+def _find_ineffective_items(plugin: PluginFolder, cwd: Path) -> dict[str, str]:
     """Return the reasons that items of a plugin would have no effect in `cwd`, by key, if all of them were accepted."""
     hashes = {key: item.sha256 for key, item in plugin.items.items()}
     other_plugins = [

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.tour.sandbox import enter_folder, make_folder
-from nexus_cli.cli.tour.tour_session import LeftTour, TourScreen
+from nexus_cli.cli.tour.tour_session import TourAborted, TourScreen
 from nexus_cli.commands.verb import Noun, Source, Verb
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import defaults_dir
@@ -59,7 +59,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
         screen.begin_scene(script["start"], folder=folder)
         await screen.play(script, enter_folder(folder, _read_data("project.toml")))
         await screen.wait("Enter to continue, q to quit:")
-    except LeftTour:
+    except TourAborted:
         end = "left"
     except asyncio.CancelledError:
         if not interrupt.signal:

@@ -19,7 +19,7 @@ LOG_LINES, LOG_ERROR = 420, 205
 def make_folder() -> Path:
     """Make an empty folder."""
     parent = os.environ.get("TMPDIR") or tempfile.gettempdir()
-    with _writing_in(parent):
+    with _report_write_errors(parent):
         return real_path(tempfile.mkdtemp(prefix="nexus-", dir=parent))
 
 
@@ -28,7 +28,7 @@ def enter_folder(folder: Path, files: Mapping[str, str]) -> Path:
 
     The person's own folders are neither read nor written from now on.
     """
-    with _writing_in(folder):
+    with _report_write_errors(folder):
         for name, text in {**files, "shop/shop.log": _order_log()}.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,8 +41,8 @@ def enter_folder(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 @contextmanager
-def _writing_in(folder: Path | str) -> Iterator[None]:
-    """Raise `NexusError` if the block cannot write in `folder`."""
+def _report_write_errors(folder: Path | str) -> Iterator[None]:
+    """Convert errors of writing in `folder` within the block to `NexusError`."""
     try:
         yield
     except OSError as error:

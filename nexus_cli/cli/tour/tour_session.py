@@ -30,11 +30,11 @@ from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.screen.terminal_questions import TerminalQuestions
 
 INDENT = "  "
-WORD_SECONDS = 0.012
+SECONDS_PER_WORD = 0.012
 """Seconds between two words of the model where a person reads along."""
 
 
-class LeftTour(Exception):
+class TourAborted(Exception):
     """The person chose to leave."""
 
 
@@ -57,8 +57,8 @@ class TourScreen:
         self._renderer = RichRenderer(stream.write, lambda: stream.width, self._theme, asks=asks)
 
     async def play(self, script: Script, project: Path) -> None:
-        """Play all scenes in one session, which is closed at the end. Raises `LeftTour` if the person leaves."""
-        model = ScriptedModel(script["summary"], pace=WORD_SECONDS if self.asks else 0.0)
+        """Play all scenes in one session, which is closed at the end. Raises `TourAborted` if the person leaves."""
+        model = ScriptedModel(script["summary"], pace=SECONDS_PER_WORD if self.asks else 0.0)
         questions = TourQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT))
         approver = PersonApprover(questions, describe_calls(questions, self._theme), stops=False)
         session = open_session(
@@ -119,10 +119,10 @@ class TourScreen:
         self._renderer.show_note(body)
 
     async def wait(self, prompt: str, above: str = "") -> None:
-        """Wait for Enter in a terminal. Raises `LeftTour` if the person leaves."""
+        """Wait for Enter in a terminal. Raises `TourAborted` if the person leaves."""
         if not self.asks:
             return
         self._stream.write("\n")
         line = await TerminalQuestions(self._stream).question(AskedQuestion(prompt, text=above, words=""))
         if line is None or line.strip().lower() in ("q", "quit", "exit"):
-            raise LeftTour
+            raise TourAborted

@@ -32,14 +32,14 @@ KEPT_TURNS = 3
 NEWEST_SHARE = 0.25
 """Share of the budget up to which the newest groups are kept."""
 OWN_WORDS_SHARE = 0.1
-OWN_WORDS_MOST = 20_000
+MAX_OWN_WORDS = 20_000
 """Most tokens of the person's own words, however large the budget is."""
 ANSWERS_SHARE = 0.03
 """Share of the assistant's last text of each turn."""
 RECORD_SHARE = 0.05
 PINS_SHARE = 0.05
 SUMMARY_SHARE = 0.08
-ASKED_SHARE = 0.75
+REQUESTED_SHARE = 0.75
 """Share of the summary's room that the model is asked to keep to: many models exceed the limit that they are given."""
 SUMMARY_FLOOR = 384
 """Least room of a summary in tokens: 32 for each requested heading."""
@@ -52,7 +52,7 @@ NOTE_TOKENS = 260
 """Room for the prefix, the introduction, the headings and the lines that name drops."""
 
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most messages that are named as staying among the summarized ones."""
 
 
@@ -74,7 +74,7 @@ class Room:
 
 def own_words_room(budget: int) -> int:
     """Return the tokens of a budget reserved for the person's own words."""
-    return min(OWN_WORDS_MOST, int(budget * OWN_WORDS_SHARE))
+    return min(MAX_OWN_WORDS, int(budget * OWN_WORDS_SHARE))
 
 
 def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
@@ -111,7 +111,7 @@ class CompactionPlan:
     @property
     def requested_tokens(self) -> int:
         """The tokens that the summarizer is asked to keep to."""
-        return int(self.summary_cap * ASKED_SHARE)
+        return int(self.summary_cap * REQUESTED_SHARE)
 
     @property
     def own_words(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class CompactionPlan:
             if gone := subtract_ranges(first, last, ranges_of(staying)):
                 ranges.append((gone[0][0], gone[-1][1]))
         inside = [entry for entry in staying if any(first < entry < last for first, last in ranges)]
-        names = ", ".join(map(str, inside[:MOST_NAMED])) + (", ..." if len(inside) > MOST_NAMED else "")
+        names = ", ".join(map(str, inside[:MAX_NAMED])) + (", ..." if len(inside) > MAX_NAMED else "")
         return format_ranges(ranges) + (f" without {names}" if names else "")
 
     @property
@@ -220,7 +220,7 @@ def plan(
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
     again, sizes = _repeated(groups, (messages, finals), pins, beyond, words), list(map(sum_tokens, groups))
-    beside, total = _Beside(sizes, requests, current, again), sum(sizes)
+    beside, total = _WindowContent(sizes, requests, current, again), sum(sizes)
     half = max(0, min((total - target) // 2, beyond.most - target))
     wide = room - reserved + (half if beyond.newest else 0)
     first = _first_kept(beside, room - reserved, wide, int(available * NEWEST_SHARE))
@@ -230,9 +230,9 @@ def plan(
     if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in summarized):
         return None
     kept_items = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    spare = room - (stays := sum_tokens(kept_items))
-    least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
-    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
+    spare = room - (is_kept_from := sum_tokens(kept_items))
+    least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - is_kept_from))
+    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - is_kept_from), most - SUMMARY_FLOOR)
     repeated = _without_shown(pins, kept_items)
     stay = tuple(fit_labelled(repeated, max(0, min(beyond.pins, free)), count))
     crowded = tuple(pin for pin in repeated if pin not in stay)
@@ -247,7 +247,7 @@ def plan(
     )
     used = bound - free + sum(quote.tokens for quote in last)
     cap = min(max(least, cap // 2, cap + min(0, spare)), most - used)
-    longest = max(cap, min(most, target + half - NOTE_TOKENS - stays) - used)
+    longest = max(cap, min(most, target + half - NOTE_TOKENS - is_kept_from) - used)
     return CompactionPlan(
         summarized, kept_items, quotes, cap, longest, total, stay, crowded, candidates, last, record_room
     )
@@ -300,7 +300,7 @@ def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, int]], *, is_wh
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _WindowContent:
     """The groups, and the content that needs room beside the kept ones."""
 
     sizes: Sequence[int]
@@ -312,7 +312,7 @@ class _Beside:
     """Tokens by group of the content that is repeated when its group is summarized, and its room."""
 
 
-def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
+def _first_kept(of: _WindowContent, room: int, most: int, share: int) -> int:
     """Return the index of the first group of the kept tail.
 
     The tail is whole recent turns if they fit `room`; else the newest groups up to their `share`, at least one beside
@@ -329,14 +329,14 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
     def newest(start: int) -> int:
         return upto[-1] - upto[start] - (current_tokens[-1] - current_tokens[start])
 
-    def stays(start: int) -> int:
+    def is_kept_from(start: int) -> int:
         return current_tokens[-1] + newest(start) + sum(min(most, costs[start]) for costs, most in again)
 
     first = len(of.sizes) - 1
-    while first > 0 and (newest(first - 1) <= share or not newest(first)) and stays(first - 1) <= most:
+    while first > 0 and (newest(first - 1) <= share or not newest(first)) and is_kept_from(first - 1) <= most:
         first -= 1
     for start in reversed([index for index in of.requests[-KEPT_TURNS:] if index < first]):
-        if stays(start) > room:
+        if is_kept_from(start) > room:
             break
         first = start
     return first

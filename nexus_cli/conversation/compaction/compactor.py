@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, fit_labelled
-from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
+from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, allow_slack
 from nexus_cli.conversation.compaction.pins import (
-    LONGEST_SENT_AT_ONCE,
+    MAX_IMMEDIATE_PIN,
     add_pin,
     describe_pinning,
     list_pins,
@@ -29,7 +29,7 @@ from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkReco
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.pruning import StaleBatch, find_batches
-from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
+from nexus_cli.conversation.user_messages import find_foreign_messages, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count, plural
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem, sum_tokens
@@ -110,7 +110,7 @@ class Compactor:
         fitting = fit_labelled(pins, room, count)
         if crowded := [quote for quote in pins if quote not in fitting]:
             sentence += f"; a summary will have no room for {name_pins(crowded)}, which can be recalled later"
-        if not added.entry and len(added.text) > LONGEST_SENT_AT_ONCE:
+        if not added.entry and len(added.text) > MAX_IMMEDIATE_PIN:
             sentence += "; too long to send now: the model gets the full text with the next summary"
         return added.pin, sentence
 
@@ -191,7 +191,7 @@ class Compactor:
             unseen,
             _unquoted(plan, plan.quotes, messages),
             _unquoted(plan, plan.answers, self.work.answers),
-            find_others(conversation, [quote.entry for quote in plan.quotes]),
+            find_foreign_messages(conversation, [quote.entry for quote in plan.quotes]),
             quoted_rules,
             cut_drop,
         )
@@ -230,7 +230,9 @@ class Compactor:
             record=fit_record(record, room.record, self.count),
         )
         available = self.budget - pinning.count_reserved(conversation) - reserved
-        pinning.strategy = near(self.truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM)
+        pinning.strategy = allow_slack(
+            self.truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM
+        )
         return pinning.cut(conversation, available)
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from nexus_cli.core.elide import Count, elide_text, plain_marker
 
-WORTH_CUTTING = 64
+MIN_QUOTED_TOKENS = 64
 """Fewest tokens of a message's part that is worth quoting."""
 LONG_SHARE = 0.25
 """Share of the room for one message that exceeds all of it."""
-LONG_TOGETHER = 0.5
+LONG_TOTAL_SHARE = 0.5
 """Share of the room for all such messages, so that several pastes do not displace typed words either."""
-MOST_LONG = 16
+MAX_LONG = 16
 """Most such messages that are read."""
 
 
@@ -63,7 +63,7 @@ class OwnWords:
             cost = self.cost(text)
             long += cost > room
             remaining -= cost if cost <= room else 0
-            if remaining < 0 or long > MOST_LONG:
+            if remaining < 0 or long > MAX_LONG:
                 break
         return fitting
 
@@ -73,7 +73,7 @@ class OwnWords:
         A text larger than the whole room is cut to its share. The first other text that does not fit is cut to the rest
         of the room, and is the last one.
         """
-        quotes, remaining, remaining_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
+        quotes, remaining, remaining_of_long = list[Quote](), room, int(room * LONG_TOTAL_SHARE)
         for entry, text in sorted(texts, reverse=True):
             cost = self.cost(text)
             most = remaining if cost <= room else min(remaining, int(room * LONG_SHARE), remaining_of_long)
@@ -93,7 +93,7 @@ class OwnWords:
         """Return `text` cut to `room` tokens as a quotation; "" if too little would remain."""
         share = min(1.0, self.count(text) / max(1, self.count(quote_lines(text))))
         limit = int((room - 4) * share)
-        while limit > WORTH_CUTTING:  # the remaining lines may be shorter than average, and need more marks
+        while limit > MIN_QUOTED_TOKENS:  # the remaining lines may be shorter than average, and need more marks
             short = elide_text(text, limit, self.count, plain_marker).text
             if self.cost(short) <= room:
                 return short

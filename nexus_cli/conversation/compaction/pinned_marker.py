@@ -13,11 +13,11 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.strategies import Strategy
 from nexus_cli.conversation.truncation import Truncation
-from nexus_cli.conversation.user_messages import find_others, words_before
+from nexus_cli.conversation.user_messages import find_foreign_messages, words_before
 from nexus_cli.conversation.window_truncation import WindowTruncator
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 
-AROUND_PINS = 64
+PIN_OVERHEAD = 64
 """Tokens for the title of the pins, and for the line that names those without room."""
 NEAR = 0.9
 """Share of the mark that is enough: a cut that went below it keeps one more message if the result stays near the mark.
@@ -43,7 +43,7 @@ class PinningTruncator(WindowTruncator):
     def count_reserved(self, conversation: Conversation) -> int:
         """Return the tokens to reserve for pins, words, rules and record."""
         fitting = fit_labelled(self.pins, self.pins_room, self.count)
-        pins = AROUND_PINS + sum(pin.labelled_tokens(self.count) for pin in fitting) if self.pins else 0
+        pins = PIN_OVERHEAD + sum(pin.labelled_tokens(self.count) for pin in fitting) if self.pins else 0
         words, room = OwnWords(self.count), self.words_room
         words_tokens = sum(
             words.cost(text) for _, text in words.newest(words_before(conversation, conversation.last), room)
@@ -68,7 +68,7 @@ class PinningTruncator(WindowTruncator):
         rules = self.rules if not any(self.rules in text for text in texts) else ""
         words = self._words(conversation, kept_items, texts, {pin.entry for pin in fitting})
         crowded = [pin for pin in hidden_pins if pin not in fitting]
-        pins = quote_pins(fitting, self._left_out_line(conversation, crowded, texts, drops))
+        pins = quote_pins(fitting, self._describe_omitted_pins(conversation, crowded, texts, drops))
         is_recorded = any(self.record.text() in text for text in texts[:place])  # a summary that was kept
         record = "" if is_recorded else self._record_text(conversation, drops)
         parts = [summary, rules, words, *pins, record]
@@ -76,7 +76,7 @@ class PinningTruncator(WindowTruncator):
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head
 
-    def _left_out_line(
+    def _describe_omitted_pins(
         self, conversation: Conversation, pins: Sequence[Quote], texts: Sequence[str], drops: list[Drop]
     ) -> str:
         """Return the line for pins without room, which become a drop; "" if one of the `texts` has it."""
@@ -107,10 +107,10 @@ class PinningTruncator(WindowTruncator):
         every = words_before(conversation, conversation.last, visible)
         unquoted = (pair for pair in every if not any(quote_lines(pair[1]) in text for text in texts))
         chosen = words.choose_quotes(words.newest(unquoted, self.words_room), self.words_room)
-        return quote_words(chosen, find_others(conversation, [quote.entry for quote in chosen])).strip()
+        return quote_words(chosen, find_foreign_messages(conversation, [quote.entry for quote in chosen])).strip()
 
 
-def near(strategy: Strategy, most: int) -> Strategy:
+def allow_slack(strategy: Strategy, most: int) -> Strategy:
     """Return `strategy` for a cut to a mark that may stay a little above it, up to `most` tokens, if one large message
     would take it far below."""
 

@@ -19,13 +19,13 @@ from nexus_cli.core.memo_kinds import PIN
 
 PINNED = "Pinned by the person, word for word:"
 LEFT_OUT = "[Pinned too, and left out here for room: {}"
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most pins without room that a line names."""
 FIND = "`nexus pin list` shows your newest messages by number; any other text is pinned as is"
 SHORTER = "Pin only the important part as text: nexus pin add TEXT"
 SHORT = 40
 """Most characters of the input that an error message repeats."""
-LONGEST_SENT_AT_ONCE = 500
+MAX_IMMEDIATE_PIN = 500
 """Most characters of pinned text that is sent at once; longer text waits for the summary."""
 
 
@@ -71,7 +71,7 @@ def add_pin(conversation: Conversation, target: str, count: Count, room: int | N
     if room is not None and (tokens := added.labelled_tokens(count)) > room:
         why = f"the text has {tokens:,} tokens; the limit for all pins together is {room:,}"
         raise UsageError(f"nexus pin add {_short(target)}", why, SHORTER)
-    is_told = not entry and len(text) <= LONGEST_SENT_AT_ONCE
+    is_told = not entry and len(text) <= MAX_IMMEDIATE_PIN
     notice = {"told": f"the person pinned this; it applies from now on: {text}"} if is_told else {}
     conversation.memo(PIN, {"id": added.pin, "entry": added.entry, "text": added.text, **notice})
     recorded = (pin for pin in reversed(list_pins(conversation)) if replace(pin, pin=added.pin) == added)
@@ -124,13 +124,13 @@ def quote_pins(pins: Sequence[Quote], missing: str) -> list[str]:
 
 def name_pins(pins: Sequence[Quote]) -> str:
     """Name pins by their ids."""
-    return name_first([pin.pin for pin in pins], MOST_NAMED)
+    return name_first([pin.pin for pin in pins], MAX_NAMED)
 
 
 def are_left_out(pins: Sequence[Quote], texts: Sequence[str]) -> bool:
     """Return True if a line in one of `texts` names just these pins, each of them, as left out."""
     line = LEFT_OUT.format(name_pins(pins))
-    return len(pins) <= MOST_NAMED and any(f"{line}{end}" in text for text in texts for end in ":]")
+    return len(pins) <= MAX_NAMED and any(f"{line}{end}" in text for text in texts for end in ":]")
 
 
 def left_out_line(names: str, drop_id: str, *, recalls: bool) -> str:

@@ -21,7 +21,7 @@ from nexus_cli.core.typed_text import QuotedText
 
 RULES_SHARE = 0.05
 """Share of the budget for these sentences, besides the person's newest words."""
-MOST_ASKED = 30
+MAX_ASKED = 30
 """Most sentences of one such request."""
 LONGEST_ASKED = 300
 """Most characters of one of them."""
@@ -64,7 +64,7 @@ def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Seque
         for quote in quotes
         if quote.entry > first and quote.text not in earlier_text
     )
-    return list(islice(new, MOST_ASKED))
+    return list(islice(new, MAX_ASKED))
 
 
 def rules_tokens(conversation: Conversation, count: Count) -> int:

@@ -38,11 +38,11 @@ _UNENDED = re.compile(
 _STARTED = re.compile(r"^\[job (j\d+) runs in the background\b[^\n]*\]\s*\Z", re.MULTILINE)
 """The last line of the result of a command that runs on as a job."""
 _ERROR_LINE = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
-_HINTED = re.compile(
+_PATH_HINT = re.compile(
     r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
 )
 
-MOST_FILES = 50
+MAX_FILES = 50
 """Most files of one call that a memo names; others, as after a `git checkout`, are only counted."""
 
 
@@ -134,8 +134,8 @@ class WorkLog:
     ) -> JsonDict:
         """Make the memo `work` of one call, which survives a killed process, a deleted worker session and compactions;
         `changed` are paths relative to `project`, or absolute."""
-        note: JsonDict = {"by": by, "files": [str(project / name) for name in changed[:MOST_FILES]]}
-        note |= {"more": len(changed) - MOST_FILES} if len(changed) > MOST_FILES else {}
+        note: JsonDict = {"by": by, "files": [str(project / name) for name in changed[:MAX_FILES]]}
+        note |= {"more": len(changed) - MAX_FILES} if len(changed) > MAX_FILES else {}
         note |= {"worktree": worktree} if worktree else {}
         return note | ({"command": run.noted} if run is not None else {})
 
@@ -205,7 +205,7 @@ def find_command(call: ToolCall, find_tool: FindTool) -> str:
 def find_error_line(output: str) -> str:
     """Return the last line of `output` that names a failure, else the last that hints at one, else the last."""
     lines = [line.strip() for line in output[-TAIL:].splitlines()]
-    for form in (_ERROR_LINE, _HINTED, re.compile(r"\S")):
+    for form in (_ERROR_LINE, _PATH_HINT, re.compile(r"\S")):
         error_line = next((line for line in reversed(lines) if form.search(line[:1000])), "")
         if error_line:
             return error_line[:SAFE_LINE]

@@ -60,10 +60,10 @@ def _last_runs(conversation: Conversation, log: WorkLog) -> Collection[CommandRu
         if key not in runs or (runs[key].entry, runs[key].after) <= (run.entry, run.after):
             runs[key] = run
     jobs = {memo.value["id"]: memo.value for memo in conversation.memos(JOB)}
-    return [run if run.worker else _with_end(run, jobs.get(run.job)) for run in runs.values()]
+    return [run if run.worker else _add_job_result(run, jobs.get(run.job)) for run in runs.values()]
 
 
-def _with_end(run: CommandRun, job: JsonObject | None) -> CommandRun:
+def _add_job_result(run: CommandRun, job: JsonObject | None) -> CommandRun:
     """Add the end of the job as which a command was started: `job` is its newest memo. One that may run has no end."""
     if job is None or (job["state"] == RUNNING and not job.get("told")):
         return run
@@ -119,11 +119,11 @@ def _traces(conversation: Conversation) -> list[FileTrace]:
             digest = file.digest if file and file.entry > memo.entry else ""  # valid only if a file tool used it since
             by_path[path] = FileTrace(path, how, digest, used, at, name)
     parts = read_lines(conversation.memos(LINES_READ))
-    traces = [_with_lines(trace, parts.get(trace.path, ReadLines((), 0))) for trace in by_path.values()]
+    traces = [_add_unknown_lines(trace, parts.get(trace.path, ReadLines((), 0))) for trace in by_path.values()]
     return sorted(traces, key=lambda trace: (-trace.used, trace.path))
 
 
-def _with_lines(trace: FileTrace, lines: ReadLines) -> FileTrace:
+def _add_unknown_lines(trace: FileTrace, lines: ReadLines) -> FileTrace:
     """Add to the trace of a file that the session did not create the lines that were read and those that edits changed.
     Those that a command or a worker changed are unknown."""
     read = f"read {lines.describe()}".rstrip()

@@ -28,8 +28,8 @@ from nexus_cli.core.section_rows import apportion
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
-"""Assumed error until `ENOUGH` reports."""
-ENOUGH = 5
+"""Assumed error until `TRUSTED_REPORTS` reports."""
+TRUSTED_REPORTS = 5
 KEPT = 50
 """Reports whose misses are kept."""
 ROUNDING = 2
@@ -42,11 +42,11 @@ FAR = 1.5
 """A report further than this factor from the estimate is believed when it comes twice."""
 DISTRUST = 3
 """Consecutive implausible reports after which an earlier one is no longer the anchor."""
-SMALL = 200
+MIN_LEARNED_TOKENS = 200
 """Counts below this are not learned from: the fixed overhead dominates the ratio."""
 
 
-START, LEARNED, MOST_WEIGHT, FIRM = 60.0, 2_000.0, 8_000.0, 100_000.0
+START, LEARNED, MAX_WEIGHT, FIRM = 60.0, 2_000.0, 8_000.0, 100_000.0
 """Weight of a ratio in counted tokens: before any report, from an earlier session, at most (so that the newest reports
 matter), and for a fixed part that was reported nearly alone."""
 ALONE = 0.8
@@ -88,15 +88,15 @@ class Ratios:
         moved = [
             miss * tokens / (weight + part or 1.0) for tokens, (_, weight, part) in zip(unsure, parts, strict=True)
         ]
-        weights = (max(weight, min(MOST_WEIGHT, weight + part)) for _, weight, part in parts)
+        weights = (max(weight, min(MAX_WEIGHT, weight + part)) for _, weight, part in parts)
         return Ratios(_bounded_ratios(plus(self.values, moved)), tuple(weights))
 
     def scaled(self, factor: float) -> Ratios:
         """Return every ratio times `factor`, with the weight of an earlier session's ratios."""
         return Ratios(_bounded_ratios(times(self.values, factor)), _fill_kinds(LEARNED))
 
-    def doubted(self) -> Ratios:
-        """Return the same ratios with almost no weight, so that the next observation decides."""
+    def weakened(self) -> Ratios:
+        """Return the ratios with almost no weight, so that the next report determines them."""
         return Ratios(self.values, _fill_kinds(1.0))
 
 
@@ -183,7 +183,7 @@ class Estimate:
     @property
     def error(self) -> float:
         """The known error as a share of the estimated part."""
-        error = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
+        error = self.calibration.worst if self.calibration.reports >= TRUSTED_REPORTS else KNOWN_ERROR
         return max(error, self.doubt)
 
     # -- the size of a request -----------------------------------------------------------------------------------
@@ -212,7 +212,11 @@ class Estimate:
 
     def describe_margin(self) -> str:
         """Describe the margin for the error of our count."""
-        until = f" until {ENOUGH} replies have reported their usage" if self.calibration.reports < ENOUGH else ""
+        until = (
+            f" until {TRUSTED_REPORTS} replies have reported their usage"
+            if self.calibration.reports < TRUSTED_REPORTS
+            else ""
+        )
         return f"margin ({self.error:.0%} for errors of the token estimate{until})"
 
     def countable(self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None) -> int:
@@ -224,7 +228,7 @@ class Estimate:
         """Return the scale of a window, or of one with messages like `like`."""
         counted = window.fixed if window else 0
         expected = self.ratios.values[ContentKind.FIXED] * counted
-        if like is None and window and self.anchor and self.anchor.counted - counted >= SMALL:
+        if like is None and window and self.anchor and self.anchor.counted - counted >= MIN_LEARNED_TOKENS:
             ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
             return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
         messages = like or (window.messages() if window else EMPTY)
@@ -284,7 +288,7 @@ class Estimate:
         if the next report agrees. Without `teaches` (the request has images) a report only anchors this epoch.
         """
         after = self.anchored(report, window)
-        if after.anchor is not report or report.counted < SMALL or not teaches:
+        if after.anchor is not report or report.counted < MIN_LEARNED_TOKENS or not teaches:
             return after
         if self.refused != 1.0:
             after = replace(after, ratios=_stored_ratios(self.calibration), refused=1.0)
@@ -295,10 +299,10 @@ class Estimate:
         expected, reported = self.unanchored.scale(window).tokens(report.counted), report.reported
         old = self.calibration
         miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
-        far = old.reports >= ENOUGH and not expected / FAR <= reported <= expected * FAR
+        far = old.reports >= TRUSTED_REPORTS and not expected / FAR <= reported <= expected * FAR
         if far and not self.doubt:
             return replace(self, doubt=miss)
-        ratios = self.ratios.doubted() if far else self.ratios
+        ratios = self.ratios.weakened() if far else self.ratios
         ratios = _observe_report(ratios, report, None if self.doubt else before, window)
         calibration = replace(
             old,

@@ -63,13 +63,13 @@ class CallChanges:
     _journal: ChangeJournal | None = None
     _warned: set[str] = field(default_factory=set)
     """What the person was told that undo will not cover."""
-    _cut: set[str] = field(default_factory=set)
+    _interrupted_files: set[str] = field(default_factory=set)
     """Files that a stopped command, or a tool that failed, changed."""
-    _late: set[asyncio.Future[list[str]]] = field(default_factory=set)
+    _unfinished_looks: set[asyncio.Future[list[str]]] = field(default_factory=set)
     """Looks after stopped commands that still run."""
-    _beside: asyncio.Future[BegunStep] | None = None
+    _job_look: asyncio.Future[BegunStep] | None = None
     """The look before what jobs change in this turn."""
-    _early: asyncio.TimerHandle | None = None
+    _early_look: asyncio.TimerHandle | None = None
     """The look that is begun while the model answers."""
     _making: threading.Lock = field(default_factory=threading.Lock)
 
@@ -82,8 +82,8 @@ class CallChanges:
     def look_early(self, project: Path) -> None:
         """Look at the project in a moment, once, in a thread that no turn and no exit waits for: the look before the
         first command then finds little new."""
-        if self.session and not self.prefix and self._early is None:
-            self._early = asyncio.get_running_loop().call_later(EARLY_SECONDS, self._start_early, project)
+        if self.session and not self.prefix and self._early_look is None:
+            self._early_look = asyncio.get_running_loop().call_later(EARLY_SECONDS, self._start_early, project)
 
     def _start_early(self, project: Path) -> None:
         roots = [project, *self.added()]
@@ -96,14 +96,14 @@ class CallChanges:
 
         Between two turns nothing is followed: changes then are more likely the person's own.
         """
-        if self._beside is None:
+        if self._job_look is None:
             begin = asyncio.to_thread(self.journal.begin, self._owner(), label, "", project, self.added(), beside=True)
-            self._beside = asyncio.ensure_future(begin)
-        return self._beside
+            self._job_look = asyncio.ensure_future(begin)
+        return self._job_look
 
     async def end_jobs(self) -> list[str]:
         """Look again; return the names of the files that jobs changed since `begin_jobs`."""
-        begins, self._beside = self._beside, None
+        begins, self._job_look = self._job_look, None
         return [] if begins is None else await asyncio.to_thread(self.journal.end, await begins)
 
     def turn_number(self) -> int:
@@ -116,9 +116,9 @@ class CallChanges:
         """Let the undo of the parent's session take back what this session, a worker of it, changes."""
         self.session, self.turn, self.prefix = parent.session, parent.turn_number, f"{worker}: "
 
-    def take_cut(self) -> tuple[str, ...]:
-        """Return the files that stopped commands and failed tools changed, and forget them."""
-        names, self._cut = tuple(sorted(self._cut)), set()
+    def pop_interrupted_files(self) -> tuple[str, ...]:
+        """Remove and return the files that stopped commands and failed tools changed."""
+        names, self._interrupted_files = tuple(sorted(self._interrupted_files)), set()
         return names
 
     async def run(
@@ -129,13 +129,13 @@ class CallChanges:
         label = f"{tool.name} {subject}".rstrip()
         command = str(decision.checked.arguments.get(tool.subject, "")) or subject
         if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":
-            self._tell_once(UNSAVED)
+            self._notify_once(UNSAVED)
         if tool.effect is Effect.EDIT and self.session:
             return await self._run_edit(label, context, work)
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
         if not profile:
-            self._tell_outside(command, context.project)
+            self._notify_outside(command, context.project)
         result, names = await self.follow(label, context.call_id, context.project, work, command)
         return replace(result, changed=(*result.changed, *names))
 
@@ -147,24 +147,24 @@ class CallChanges:
         If it is a `command`, changes that neither it nor its output explains are noted as perhaps the person's.
         """
         journal, owner = self.journal, self._owner()
-        if self._late:
-            await asyncio.wait(self._late)
+        if self._unfinished_looks:
+            await asyncio.wait(self._unfinished_looks)
         begins = asyncio.ensure_future(asyncio.to_thread(journal.begin, owner, label, call, project, self.added()))
         try:
             begun = await asyncio.shield(begins)
         except asyncio.CancelledError:
-            self._note_late(asyncio.ensure_future(_abandon(journal, begins)))
+            self._collect_late_look(asyncio.ensure_future(_abandon(journal, begins)))
             raise
         for begun_step in (begun, *begun.beside):
             base = "" if begun_step is begun else f"{begun_step.step.root}/"
-            self._tell_uncovered({f"{base}{path}": why for path, why in begun_step.not_covered.items()})
+            self._notify_uncovered({f"{base}{path}": why for path, why in begun_step.not_covered.items()})
         try:
             result = await work()
         except Exception:  # a bug in a tool
-            self._cut.update(await self._finish(asyncio.to_thread(journal.end, begun, command)))
+            self._interrupted_files.update(await self._finish(asyncio.to_thread(journal.end, begun, command)))
             raise
         except BaseException:
-            await self._end_stopped(journal, begun, command)
+            await self._finish_stopped_command(journal, begun, command)
             raise
         output = result.full or result.text if isinstance(result, ToolResult) else ""
         return result, await self._finish(asyncio.to_thread(journal.end, begun, command, output))
@@ -172,11 +172,11 @@ class CallChanges:
     async def _finish(self, recording: Coroutine[Any, Any, list[str]]) -> list[str]:
         """Record a change, for which `aclose` waits if the call is stopped meanwhile."""
         task = asyncio.ensure_future(recording)
-        self._note_late(task)
+        self._collect_late_look(task)
         return await asyncio.shield(task)
 
-    def _tell_uncovered(self, not_covered: Mapping[str, str]) -> None:
-        """Note what undo will not cover, and tell the person each path once."""
+    def _notify_uncovered(self, not_covered: Mapping[str, str]) -> None:
+        """Record what undo will not cover, and notify the person of each path once."""
         from nexus_cli.undo.coverage import REBUILT, describe_uncovered  # noqa: PLC0415  (the first change)
 
         self.not_covered |= {path: why for path, why in not_covered.items() if self.session and why != REBUILT}
@@ -185,15 +185,15 @@ class CallChanges:
         if self.session and (line := describe_uncovered(new)):
             self.tell(line)
 
-    def _tell_outside(self, command: str, project: Path) -> None:
+    def _notify_outside(self, command: str, project: Path) -> None:
         """Tell the person that undo covers nothing outside of the project and added folders."""
         from nexus_cli.undo.coverage import OUTSIDE, names_outside  # noqa: PLC0415  (the first change)
 
         roots = [str(path) for path in (project, *self.added())]
         if self.session and names_outside(command, str(project), roots):
-            self._tell_once(OUTSIDE)
+            self._notify_once(OUTSIDE)
 
-    def _tell_once(self, line: str) -> None:
+    def _notify_once(self, line: str) -> None:
         if line not in self._warned:
             self._warned.add(line)
             self.tell(line)
@@ -207,10 +207,10 @@ class CallChanges:
 
         return describe_uncovered(await asyncio.to_thread(self.journal.find_uncovered, project))
 
-    async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep, command: str) -> None:
+    async def _finish_stopped_command(self, journal: ChangeJournal, begun: BegunStep, command: str) -> None:
         """Look again after a command that was stopped, without waiting for it longer than `SECONDS_STOPPED`."""
         task = asyncio.get_running_loop().run_in_executor(None, journal.end, begun, command)
-        self._note_late(task)
+        self._collect_late_look(task)
         waits = asyncio.ensure_future(asyncio.wait([task], timeout=SECONDS_STOPPED))
         while not waits.done():
             try:
@@ -218,11 +218,11 @@ class CallChanges:
             except asyncio.CancelledError:
                 continue
         if task.done():
-            self._cut.update(task.result())
+            self._interrupted_files.update(task.result())
 
-    def _note_late(self, task: asyncio.Future[list[str]]) -> None:
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
+    def _collect_late_look(self, task: asyncio.Future[list[str]]) -> None:
+        self._unfinished_looks.add(task)
+        task.add_done_callback(self._unfinished_looks.discard)
 
     async def _run_edit(
         self, label: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
@@ -246,7 +246,7 @@ class CallChanges:
         finally:
             recording = asyncio.to_thread(journal.record_edit, context.project, await asyncio.shield(begun))
             names = await self._finish(recording)
-            self._cut.update(names if has_failed else ())
+            self._interrupted_files.update(names if has_failed else ())
 
     async def report_findings(self, context: ContextManager, notices: Notices, control: Control) -> None:
         """Run the checks of what a step has edited, and tell the model new findings."""
@@ -258,15 +258,15 @@ class CallChanges:
         if self._checks is not None:
             await self._checks.aclose()
         await self.end_jobs()
-        if self._late:
-            await asyncio.wait(self._late)
+        if self._unfinished_looks:
+            await asyncio.wait(self._unfinished_looks)
         self.close()
 
     def close(self) -> None:
         """Remove the records that are kept in case the process is killed."""
-        if self._early is not None:
-            self._early.cancel()
-        if self._journal is not None and not self._late:
+        if self._early_look is not None:
+            self._early_look.cancel()
+        if self._journal is not None and not self._unfinished_looks:
             self._journal.close()
             self._journal = None
 

@@ -22,7 +22,7 @@ from nexus_cli.core import event
 from nexus_cli.core.approval import DEFINITION, SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.image_check import MOST_PAGES
+from nexus_cli.core.image_check import MAX_PAGES
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LEVEL_SET, LIMITS_IN_FORCE
@@ -45,16 +45,16 @@ from nexus_cli.permission.approvals import (
     make_question,
 )
 from nexus_cli.permission.call_decision import (
+    ACCEPT_SEPARATOR,
     BY_RULE,
     CONFIRM,
+    DECLINED,
     GUARDED,
-    SAID_NO,
-    SAID_NOTHING,
-    TO_ACCEPT,
+    NOT_ANSWERED,
     UNREQUESTED,
     CallDecision,
     CheckedCall,
-    NarrowWay,
+    MinimalGrant,
 )
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.folder_rules import ALLOWED
@@ -328,11 +328,11 @@ class CallDecider:
     # -- refusals ----------------------------------------------------------------------------------------------
 
     def _refuse(
-        self, decision: CallDecision, why: str, limit: str, allow: str = "", narrow_way: NarrowWay | None = None
+        self, decision: CallDecision, why: str, limit: str, allow: str = "", minimal_grant: MinimalGrant | None = None
     ) -> CallDecision:
         result = ToolResult(error=why, denied=True, ran=False)
         self.denied.append(
-            replace(decision, result=result, limit=limit, allow=allow, narrow_way=narrow_way or NarrowWay())
+            replace(decision, result=result, limit=limit, allow=allow, minimal_grant=minimal_grant or MinimalGrant())
         )
         return self.denied[-1]
 
@@ -350,7 +350,9 @@ class CallDecider:
         elif decision.why.endswith(HOLDS_SECRETS):
             return self._refuse(decision, why, GUARDED)
         elif decision.kind == DEFINITION:
-            return self._refuse(decision, f"{why}{TO_ACCEPT}nexus rules add --here allow {checked.tool.name}", GUARDED)
+            return self._refuse(
+                decision, f"{why}{ACCEPT_SEPARATOR}nexus rules add --here allow {checked.tool.name}", GUARDED
+            )
         else:
             check = checked.tool.check if decision.kind == "network" else None
             if check and (error := await check(checked.arguments, self.make_context(decision))):
@@ -368,15 +370,15 @@ class CallDecider:
         if unread and not level:
             why = f"not permitted: {decision.why}; first correct the rule in {unread[0].partition(': ')[0]}"
             return self._refuse(decision, why, GUARDED)
-        narrow_way = None
+        minimal_grant = None
         if level and not unread:
-            narrow_way = await asyncio.to_thread(self.permission.find_narrow_way, replace(decision, about=judged))
+            minimal_grant = await asyncio.to_thread(self.permission.find_minimal_grant, replace(decision, about=judged))
         return self._refuse(
             decision,
             why,
             limit,
-            "" if level == ALL and narrow_way and (narrow_way.rule or narrow_way.option) else level,
-            narrow_way,
+            "" if level == ALL and minimal_grant and (minimal_grant.rule or minimal_grant.option) else level,
+            minimal_grant,
         )
 
     # -- questions ---------------------------------------------------------------------------------------------
@@ -389,9 +391,9 @@ class CallDecider:
             case Allow():
                 return decision
             case Deny(why, said=False):
-                return self._refuse(decision, f"not run: {why}", SAID_NOTHING)
+                return self._refuse(decision, f"not run: {why}", NOT_ANSWERED)
             case Deny(why, name=name):
-                return self._refuse(decision, describe_refusal(why, name), SAID_NO)
+                return self._refuse(decision, describe_refusal(why, name), DECLINED)
         raise ApprovalDeferred
 
     async def _ask(self, first: ToolCall, approver: Approver) -> ToolResult | None:
@@ -461,7 +463,7 @@ class CallDecider:
         if allowed:
             self.withdraw_questions()
 
-    async def ask_aside(self, question: Question, control: Control) -> Answer | None:
+    async def ask_followup(self, question: Question, control: Control) -> Answer | None:
         """Ask about what follows from a call; return None if nobody can be asked."""
         if self.approver is None:
             return None
@@ -537,5 +539,5 @@ class CallDecider:
             released=control.released.wait,
             unread=lambda path, total: count_unread(context.conversation, str(path), total),
             replaced=self.step.note_change,
-            pictures=min(MOST_PAGES, context.budget.output_cap // IMAGE_TOKENS) if context.model.info.images else 0,
+            pictures=min(MAX_PAGES, context.budget.output_cap // IMAGE_TOKENS) if context.model.info.images else 0,
         )

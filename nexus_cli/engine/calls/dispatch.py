@@ -49,11 +49,11 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.permission.call_decision import CheckedCall, refuse_by_limit
 from nexus_cli.permission.run_limits import (
-    BEHIND_EDIT,
+    AFTER_FAILED_EDIT,
     CHANGES,
     END_AT,
     NOTICE_AT,
-    OFF,
+    SWITCHED_OFF,
     repeat_notice,
     repeated_calls,
 )
@@ -72,7 +72,9 @@ if TYPE_CHECKING:
 NOT_RUN = "not run: the session ended before this call started. Call it again if it is still needed."
 INTERRUPTED = "interrupted while it ran: {who}"
 CANCELLED = "not run: {who}"
-AFTER_WAIT = "not run: this run waits for something first ({}). Call it again after the wait if it is still needed."
+NOT_RUN_AFTER_WAIT = (
+    "not run: this run waits for something first ({}). Call it again after the wait if it is still needed."
+)
 REPEATED = "not run: the same call was repeated too often, so the turn was stopped"
 ERRORS = 2
 """Number of consecutive calls that could not run after which the model gets the notice `FAILED`."""
@@ -85,8 +87,8 @@ class Dispatcher(CallDecider):
 
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
-    _room: int = 0
-    """What is left of the `read_room` of this step."""
+    _remaining_read_room: int = 0
+    """The remaining tokens of the `read_room` of this step."""
     _refers: bool = True
     """True if a result may refer to the same text above it: that will not leave the window before the next request."""
     _recording: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -134,7 +136,7 @@ class Dispatcher(CallDecider):
         for call in requested:
             if len(row := repeated_calls(conversation.items, call, self._refused())) >= END_AT:
                 error = self._repetition_error(row, is_refused=call.id in refusals)
-                self._leave_out(requested, REPEATED)
+                self._record_not_run(requested, REPEATED)
                 raise error
         if ending := engine.spending.ending:
             self.step.refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
@@ -144,7 +146,9 @@ class Dispatcher(CallDecider):
         self.permission.refuse_unguarded(self.level)
         for line in self.permission.take_problems(self.level):
             engine.control.emit_notice(line)
-        self._room = read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
+        self._remaining_read_room = (
+            read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
+        )
         self._refers = not engine.is_narrow
         await self._run_all(calls)
         if jobs := self.services.get_existing(Jobs):
@@ -195,10 +199,10 @@ class Dispatcher(CallDecider):
                     raise failures[0]
                 del waiting[: len(batch)]
                 if (waits := self.services.get_existing(SessionWaits)) and waits.why:
-                    self._leave_out(waiting, AFTER_WAIT.format(waits.why))
+                    self._record_not_run(waiting, NOT_RUN_AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:
-            await self._settle(calls)
+            await self._record_stopped_calls(calls)
             raise
 
     def settle_open(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
@@ -208,7 +212,7 @@ class Dispatcher(CallDecider):
             if context.conversation.log.was_started(call.id):
                 self._append(call, self.recover(call, self.registry.get(call.name)))
             else:
-                self._leave_out([call], NOT_RUN)
+                self._record_not_run([call], NOT_RUN)
 
     def look_early(self) -> None:
         """Look at the project while the model answers, if a command may then run that changes it."""
@@ -230,8 +234,8 @@ class Dispatcher(CallDecider):
         refused = sum(call.id in denied for call in calls)
         return ran, refused
 
-    async def _settle(self, calls: tuple[ToolCall, ...]) -> None:
-        """Record a result for every open call of a stopped turn: its partial output, or what the person said to it."""
+    async def _record_stopped_calls(self, calls: tuple[ToolCall, ...]) -> None:
+        """Record a result for every open call of a stopped turn: its partial output, or the person's answer to it."""
         settled = {item.message.tool_call_id for item in self.context.conversation.tail}
         who = STOPPED_BY[self.step.control.stopped or "end"]
         for call in calls:
@@ -248,7 +252,7 @@ class Dispatcher(CallDecider):
             started_at = self.started_here.get(call.id)
             why = (CANCELLED if started_at is None else INTERRUPTED).format(who=who)
             output = self.partial_outputs.pop(call.id, "").rstrip("\n")
-            cut = self.call_changes.take_cut() if started_at is not None else ()
+            cut = self.call_changes.pop_interrupted_files() if started_at is not None else ()
             result = ToolResult(output, why, stopped=True, ran=started_at is not None, changed=cut)
             seconds = 0.0 if started_at is None else time.monotonic() - started_at
             if output:
@@ -261,7 +265,7 @@ class Dispatcher(CallDecider):
         self.step.control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
         if tool and tool.needs_edits and call.id not in self.step.refusals and (why := _failed_edit(conversation)):
             _, faults = read_arguments(call, tool)
-            self._leave_out([call], f"{why}\n{faults}".rstrip())
+            self._record_not_run([call], f"{why}\n{faults}".rstrip())
             return
         result = await self.execute(call, tool)
         if not result.stopped and (mention := self.registry.foreign.mention(call.id, call.name)):
@@ -274,8 +278,8 @@ class Dispatcher(CallDecider):
     async def execute(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Run one call of the step if it may run, and return its result without recording it."""
         if tool is None and not self.registry.names() and (built_in := discover_tools().get(call.name)):
-            off = replace(refuse_by_limit(OFF, "tools"), about=CheckedCall(built_in, call.arguments, {}, call))
-            return self._refuse(off, OFF, off.limit).result or ToolResult(error=OFF)
+            off = replace(refuse_by_limit(SWITCHED_OFF, "tools"), about=CheckedCall(built_in, call.arguments, {}, call))
+            return self._refuse(off, SWITCHED_OFF, off.limit).result or ToolResult(error=SWITCHED_OFF)
         if tool is None:
             return ToolResult(error=self.registry.describe_unknown(call.name), ran=False)
         checked = await self.check(call, tool)
@@ -305,7 +309,7 @@ class Dispatcher(CallDecider):
             return result if result.waits is None else self.services[SessionWaits].begin(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
-            return ToolResult(error=why, changed=self.call_changes.take_cut())
+            return ToolResult(error=why, changed=self.call_changes.pop_interrupted_files())
 
     async def execute_own(self, call: ToolCall, tool: Tool, label: str) -> ToolResult:
         """Run the call that `begin_own_call` has begun, show it to the person as `label`, and keep its images for the
@@ -343,12 +347,12 @@ class Dispatcher(CallDecider):
         find, control = self.registry.get, self.step.control
         async with self._recording:
             result, clipped = await clip_result(
-                self.context, control, find, call, result, self._room, refers=self._refers
+                self.context, control, find, call, result, self._remaining_read_room, refers=self._refers
             )
             tokens = self._append(call, result, clipped, took=seconds)
-            self._room -= tokens if (tool := find(call.name)) and tool.reads_content else 0
+            self._remaining_read_room -= tokens if (tool := find(call.name)) and tool.reads_content else 0
 
-    def _leave_out(self, calls: Sequence[ToolCall], why: str) -> None:
+    def _record_not_run(self, calls: Sequence[ToolCall], why: str) -> None:
         """Record the results of calls that do not run."""
         for call in calls:
             self._append(call, ToolResult(error=why, ran=False))
@@ -378,7 +382,7 @@ class Dispatcher(CallDecider):
                     editor.compared.setdefault(self.project_root / name, ("", None))
         if tool and tool.effect is Effect.EDIT and result.error:
             how, subject = "was refused" if result.denied else "failed", describe_subject(tool, call)
-            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT}{f' of {subject}' * bool(subject)} before it {how}]"}
+            noted[FAILED_EDIT] = {"behind": f"{AFTER_FAILED_EDIT}{f' of {subject}' * bool(subject)} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         decision = self.step.decisions.get(call.id)

@@ -43,9 +43,9 @@ PATIENCE = 5.0
 """Seconds that an edit, and the end of a step, wait for a check."""
 LINES = 20
 """Most findings in one message; the rest is a drop."""
-_MOST_HASHED = 64 << 20
+_MAX_HASHED = 64 << 20
 """Most bytes of a file that are read to see whether it has changed."""
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 """Size of an output from which a check counts as broken."""
 FAILURES = 2
 """Failures after which a check is switched off for the session."""
@@ -54,7 +54,7 @@ LENGTH = 100
 findings."""
 NAME = 24
 """Most characters of a check's name there."""
-NO_PROGRAM = (126, 127)
+SHELL_FAILURE_STATUSES = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 _NO_MODULE = re.compile(rb"[^\n]*(?i:python|pypy)[\d.]*: No module named \S+\s*")
 """The output of `python -m NAME` without that module, whose exit status is also that of findings."""
@@ -89,11 +89,11 @@ class _State:
     """Held by the look that runs: one at a time, in the order of the edits."""
     is_slow: bool = False
     """True if its last look took longer than `PATIENCE`."""
-    is_late_told: bool = False
+    is_lateness_reported: bool = False
     failures: int = 0
     off: str = ""
     """Why it is switched off."""
-    is_told: bool = False
+    is_reported: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -157,12 +157,12 @@ class EditChecks:
                 begun.append(state)
         looks = (self._wait(state, self._look_after(state, context, notices, control)) for state in begun)
         for state, is_over in zip(begun, await asyncio.gather(*looks), strict=True):
-            if not (is_over or state.is_late_told):
-                state.is_late_told = True
+            if not (is_over or state.is_lateness_reported):
+                state.is_lateness_reported = True
                 notices.tell(f"check `{state.check.name}` is slow: findings, if any, come with a later result")
         for state in self._states.values():
             state.edited.clear()
-            _tell_off(state, notices, control)
+            _notify_switched_off(state, notices, control)
 
     async def aclose(self) -> None:
         """Stop the checks that still run."""
@@ -207,7 +207,7 @@ class EditChecks:
                     findings = [line for line in look.lines if key or any(name in line for name in names[key])]
                 if findings:
                     notices.keep("", *_notices(context, control, state.check, findings, are_new=last is not None))
-        _tell_off(state, notices, control)
+        _notify_switched_off(state, notices, control)
 
     def _active(self, names: Sequence[str]) -> list[_State]:
         if not names:
@@ -261,10 +261,10 @@ class EditChecks:
             state.fail(f"it could not be started ({reason_of(error)})")
             return None
         size = len(result.output) + result.uncounted
-        is_missing = result.status in NO_PROGRAM or _NO_MODULE.fullmatch(result.output)
-        if result.timed_out or is_missing or size > MOST_BYTES:
+        is_missing = result.status in SHELL_FAILURE_STATUSES or _NO_MODULE.fullmatch(result.output)
+        if result.timed_out or is_missing or size > MAX_BYTES:
             slow = f"it took longer than {check.seconds:g} s" if result.timed_out else ""
-            large = f"it printed {size / 1e6:,.0f} MB" if size > MOST_BYTES else ""
+            large = f"it printed {size / 1e6:,.0f} MB" if size > MAX_BYTES else ""
             state.fail(
                 slow
                 or large
@@ -283,16 +283,16 @@ class EditChecks:
 
     def _digest(self, name: str) -> str:
         try:
-            return stamp_content(self._project / name, _MOST_HASHED)
+            return stamp_content(self._project / name, _MAX_HASHED)
         except OSError:
             return ""
 
 
-def _tell_off(state: _State, notices: Notices, control: Control) -> None:
-    """Tell the person and the model once that a check is switched off."""
-    if state.off and not state.is_told:
-        state.is_told = True
-        control.emit_aside(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
+def _notify_switched_off(state: _State, notices: Notices, control: Control) -> None:
+    """Notify the person and the model once that a check is switched off."""
+    if state.off and not state.is_reported:
+        state.is_reported = True
+        control.emit_from_background(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
         notices.tell(f"check `{state.check.name}` is off ({state.off}): later edits are not checked")
 
 
@@ -308,7 +308,7 @@ def _notices(
         control.emit_drop(drop)
         notices.append(f"and {len(hidden):,} more: recall {drop.id}")
     summary = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(lines[0])}"
-    control.emit_aside(event.Notice(cut_at_word(summary, LENGTH), warning=False))
+    control.emit_from_background(event.Notice(cut_at_word(summary, LENGTH), warning=False))
     return notices
 
 

@@ -14,7 +14,7 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, project_relative, read_real_file, sha256_hex
 
-MOST_CHARACTERS = 4_000
+MAX_CHARACTERS = 4_000
 """Most characters of a diff that the model gets."""
 LARGEST = 1 << 20
 """Most bytes of a file whose change is told."""
@@ -41,7 +41,7 @@ def describe_changes(before: Mapping[Path, bytes], after: Mapping[Path, bytes], 
         contents = before[path], data
         old, new = (decode_file(content) if len(content) <= LARGEST else None for content in contents)
         diff = unified_diff(old.text, new.text, name) if old and new else ""
-        if not diff or len(diff) > MOST_CHARACTERS:
+        if not diff or len(diff) > MAX_CHARACTERS:
             seen_files.note(str(path), known_digest, "changed")
             yield f"[hooks changed {name} after this call: read it before you edit it again]"
             continue

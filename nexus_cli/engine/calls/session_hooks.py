@@ -36,7 +36,7 @@ from nexus_cli.engine.calls.hooked_files import describe_changes, read_files
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import Skill
 from nexus_cli.hooks.claude_lines import claude_lines
-from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, describe_batch, encode_event
+from nexus_cli.hooks.hook_input import FAILED_EVENT, MAX_RESPONSE, HookedCall, describe_batch, encode_event
 from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
@@ -47,11 +47,11 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
 from nexus_cli.tools.schema import check_arguments
 
-MOST_CHARACTERS = 10_000
+MAX_CHARACTERS = 10_000
 """Most characters of the text that one hook adds; the rest is a drop."""
-MOST_REASON = 400
+MAX_REASON = 400
 """Most characters of the reason of a hook that a person is shown."""
-MOST_ROUNDS = 3
+MAX_ROUNDS = 3
 """Most times that `Stop` hooks let one turn go on."""
 LAST_SECONDS = 5.0
 """Most seconds that a `SessionEnd` hook may delay the end."""
@@ -69,7 +69,7 @@ MODES = {EDIT: "acceptEdits", AUTO: "acceptEdits", ALL: "bypassPermissions", PLA
 """`permission_mode` by level, in the words of Claude and codex."""
 EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
 """Names of tools that edit, in matchers: each stands for all of ours that edit."""
-NEVER_LIFTED = (CONFIRM, "protected")
+UNLIFTABLE_APPROVALS = (CONFIRM, "protected")
 """Kinds of approval that no hook gives: they are limits, or protect what other programs obey."""
 SHORT = 120
 
@@ -116,7 +116,7 @@ class SessionHooks:
     _is_started: bool = False
     _prompt: str = ""
     """The id of the turn's prompt, for hooks."""
-    _begins: str = "startup"
+    _start_source: str = "startup"
     """Source of the start of a session that is not resumed."""
     _parent: SessionHooks | None = None
     """The hooks of the session that a worker works for."""
@@ -126,8 +126,8 @@ class SessionHooks:
     """The runs of hooks that nothing waits for."""
     _idle: asyncio.TimerHandle | None = None
     """Set from the end of a turn until the person is notified, or writes."""
-    _late: list[str] = field(default_factory=list)
-    """Texts of these, for the next result of a call."""
+    _async_texts: list[str] = field(default_factory=list)
+    """Texts of asynchronous hooks, for the next result of a call."""
 
     def work_for(self, parent: SessionHooks, worker: str, role: str) -> None:
         """Name the worker of `parent` whose hooks these are, as Claude names an agent to its hooks."""
@@ -146,13 +146,13 @@ class SessionHooks:
         self._ran.clear()
         self._add_section(EXPANSION, ())
         for line in self._describe_broken(await self._load()):
-            self._tell_once(line)
+            self._notify_once(line)
         if not self._is_started:
             self._is_started = True
             if not self.is_worker:  # which has those of its session
                 theirs = await asyncio.to_thread(trusted_variables, self.cwd)
                 self.permission.variables |= {name: (value, False) for name, value in theirs.items()}
-            source = "resume" if is_resumed else self._begins
+            source = "resume" if is_resumed else self._start_source
             names, fields = ([self._role], {}) if self.is_worker else ([source], {"source": source})
             event = "SubagentStart" if self.is_worker else "SessionStart"
             runs = await self._fire(event, names, fields)
@@ -177,7 +177,7 @@ class SessionHooks:
             if trigger.actor == "person" and (why := await self._refuse_prompt(trigger.text)):
                 with suppress(ValueError):  # the person has taken it back meanwhile
                     self.control.steering.remove(trigger)
-                self._tell(f"your message was not sent: {why}")
+                self._notify(f"your message was not sent: {why}")
         self._check_stopped()
 
     async def before_expansion(self, called: Sequence[tuple[str, Skill, str]], prompt: str) -> None:
@@ -214,7 +214,7 @@ class SessionHooks:
         event = "SubagentStop" if self.is_worker else "Stop"
         if self.is_worker and any(hook.table.event == event for hook in await self._load()):
             fields |= {"agent_transcript_path": await self._transcript(write=True)}
-        fields |= {"last_assistant_message": reply[:MOST_RESPONSE], "background_tasks": [], "session_crons": []}
+        fields |= {"last_assistant_message": reply[:MAX_RESPONSE], "background_tasks": [], "session_crons": []}
         names = [self._role] if self.is_worker else []
         runs = await self._fire(event, names, fields)
         if self._stopped is not None:  # the turn ends anyway
@@ -223,14 +223,14 @@ class SessionHooks:
         blocking = [run for run in runs if run.outcome == BLOCKED]
         if not blocking:
             return ""
-        if self._rounds >= MOST_ROUNDS:
-            self._tell(f"hooks continued the turn {MOST_ROUNDS} times (the maximum); the turn ends")
+        if self._rounds >= MAX_ROUNDS:
+            self._notify(f"hooks continued the turn {MAX_ROUNDS} times (the maximum); the turn ends")
             return ""
         self._rounds += 1
         for run in blocking:
-            why = cut_at_word(one_line(self._clean(run.reason)), MOST_REASON)
-            self._tell(f"{run.hook.label} continues the turn: {why}", warning=False)
-        return "\n".join(self._words(run, run.reason) for run in blocking)
+            why = cut_at_word(one_line(self._clean(run.reason)), MAX_REASON)
+            self._notify(f"{run.hook.label} continues the turn: {why}", warning=False)
+        return "\n".join(self._format_text(run, run.reason) for run in blocking)
 
     async def before_compaction(self, is_manual: bool, instructions: str) -> None:
         """Run the hooks of a compaction. Raises `NexusError("denied", ...)` if one refuses it."""
@@ -276,7 +276,7 @@ class SessionHooks:
             return [{"message": message, "notification_type": kind}]
 
         def notify() -> None:
-            self._start_aside(self._fire("Notification", [kind], describe))
+            self._start_in_background(self._fire("Notification", [kind], describe))
 
         return asyncio.get_running_loop().call_later(seconds, notify)
 
@@ -288,7 +288,7 @@ class SessionHooks:
         if is_same:
             self._is_started, earlier._is_started = earlier._is_started, False
         else:
-            self._begins = "clear"
+            self._start_source = "clear"
 
     @property
     def _role(self) -> str:
@@ -317,7 +317,7 @@ class SessionHooks:
     async def before_question(self, decision: CallDecision) -> CallDecision:
         """Run the hooks before the person is asked about a call, once; return the decision with their answers, which
         `CallDecider._decide` could not apply before they were there."""
-        if decision.asks and decision.kind not in NEVER_LIFTED:
+        if decision.asks and decision.kind not in UNLIFTABLE_APPROVALS:
             await self.before_call(decision.checked, "PermissionRequest")
         return self.adjust(decision)
 
@@ -339,7 +339,7 @@ class SessionHooks:
             return replace(ruled, verdict="deny", why=f"{hook.label}{reason}")
         if ruling.decision == "ask" and decision.is_granted:
             return replace(ruled, verdict="ask", why=f"hook {hook.name} asks for your decision{reason}", kind=CONFIRM)
-        is_askable = decision.asks and decision.kind not in NEVER_LIFTED and not decision.rule
+        is_askable = decision.asks and decision.kind not in UNLIFTABLE_APPROVALS and not decision.rule
         return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else decision
 
     async def run_call(
@@ -354,7 +354,7 @@ class SessionHooks:
         self._ran[checked.call.id] = hooked
         is_edit = bool(result.changed) and checked.tool.effect is Effect.EDIT
         hooks = await self._load() if is_edit else ()
-        is_told = any([await self._is_meant(hook, "PostToolUse", (), hooked) for hook in hooks])
+        is_told = any([await self._matches(hook, "PostToolUse", (), hooked) for hook in hooks])
         before = await asyncio.to_thread(read_files, context.targets.values()) if is_told else {}
         runs = await self._fire_call("PostToolUse", hooked)
         if hooked.has_failed:
@@ -362,7 +362,7 @@ class SessionHooks:
         for run in runs:
             if run.outcome == BLOCKED:
                 self._add_words(checked.call, run, run.reason)
-                self._quote(run, run.reason, MOST_REASON)
+                self._quote(run, run.reason, MAX_REASON)
             self._add_words(checked.call, run, run.answer.context)
         if before and runs:
             after = await asyncio.to_thread(read_files, before)
@@ -372,7 +372,7 @@ class SessionHooks:
 
     def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return the result with what hooks added to it."""
-        lines, self._late = [*self._added.pop(call.id, []), *self._late], []
+        lines, self._async_texts = [*self._added.pop(call.id, []), *self._async_texts], []
         return result.with_line("\n".join(lines)) if lines else result
 
     async def _judge(self, event: str, checked: CheckedCall) -> _CallRuling:
@@ -400,7 +400,7 @@ class SessionHooks:
         """Run the hooks of an event of a call."""
         return await self._fire(event, [], partial(call.fields, event), call=call)
 
-    async def _is_meant(self, hook: Hook, event: str, names: Sequence[str], call: HookedCall | None) -> bool:
+    async def _matches(self, hook: Hook, event: str, names: Sequence[str], call: HookedCall | None) -> bool:
         """Return True if a hook runs at `event`, for the call if it is one of a call."""
         if hook.state not in (ACTIVE, CHANGED) or hook.table.event != event:
             return False
@@ -428,7 +428,7 @@ class SessionHooks:
         that a matcher may name, `fields` the event's own part of the input."""
         if self.is_worker and event not in WORKER_EVENTS:
             return []
-        matching = [hook for hook in await self._load() if await self._is_meant(hook, event, names, call)]
+        matching = [hook for hook in await self._load() if await self._matches(hook, event, names, call)]
         chosen = {hook.key: hook for hook in reversed(matching)}
         if not chosen:
             return []
@@ -443,7 +443,7 @@ class SessionHooks:
                 work = partial(run_hook, limited, payload, Path(common["cwd"]), self.permission)
                 job = partial(run_in_thread, work)
                 if hook.is_async and event != "SessionEnd":  # which nothing follows
-                    self._start_aside(self._finish_late(job, subject))
+                    self._start_in_background(self._finish_async(job, subject))
                 else:
                     jobs.append(job())
         runs = list(await asyncio.gather(*jobs))
@@ -451,21 +451,21 @@ class SessionHooks:
             self._note(run, subject)
         return runs
 
-    async def _finish_late(self, job: Callable[[], Awaitable[HookRun]], subject: str) -> None:
+    async def _finish_async(self, job: Callable[[], Awaitable[HookRun]], subject: str) -> None:
         """Run an asynchronous hook, of whose answer only the texts count."""
         run = await job()
         self._note(replace(run, answer=replace(run.answer, stops=False)), subject)
-        self._late += [self._words(run, run.answer.context)] if run.answer.context else []
+        self._async_texts += [self._format_text(run, run.answer.context)] if run.answer.context else []
 
-    def _start_aside(self, work: Coroutine[Any, Any, object]) -> None:
+    def _start_in_background(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._asides.add(task)
-        task.add_done_callback(self._end_aside)
+        task.add_done_callback(self._end_background_task)
 
-    def _end_aside(self, task: asyncio.Task[Any]) -> None:
+    def _end_background_task(self, task: asyncio.Task[Any]) -> None:
         self._asides.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            self._tell_once(f"a hook failed: {one_line(str(error))}")
+            self._notify_once(f"a hook failed: {one_line(str(error))}")
 
     async def _describe_session(self, event: str, *, is_read: bool) -> JsonDict:
         """Return the fields that the input of every hook has, of the person's session also for its workers."""
@@ -494,7 +494,7 @@ class SessionHooks:
                 lines = claude_lines(entries, self.session, cwd, conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
         except OSError as error:
-            self._tell_once(f"the transcript for hooks could not be written: {reason_of(error)}")
+            self._notify_once(f"the transcript for hooks could not be written: {reason_of(error)}")
             return ""
         return str(path)
 
@@ -503,16 +503,16 @@ class SessionHooks:
         hook, answer = run.hook, run.answer
         why = one_line(self._clean(run.why or answer.reason))
         value = {"event": hook.table.event, "hook": hook.name, "source": hook.source, "outcome": run.outcome}
-        details = {"why": cut_at_word(why, MOST_REASON), "seconds": run.seconds, "about": subject}
+        details = {"why": cut_at_word(why, MAX_REASON), "seconds": run.seconds, "about": subject}
         self.context.conversation.memo(HOOK, {**value, **details})
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
-            self._tell_once(run.common_problem or f"{hook.label}{is_off}: {one_line(self._clean(run.why))}")
+            self._notify_once(run.common_problem or f"{hook.label}{is_off}: {one_line(self._clean(run.why))}")
         if answer.refused:
-            self._tell_once(f"{hook.label}: a project's hook cannot {answer.refused}")
+            self._notify_once(f"{hook.label}: a project's hook cannot {answer.refused}")
         if answer.unread:
-            self._tell_once(f"{hook.label}: nexus does not read {answer.unread} of its answer")
-        self._quote(run, answer.message, MOST_CHARACTERS)
+            self._notify_once(f"{hook.label}: nexus does not read {answer.unread} of its answer")
+        self._quote(run, answer.message, MAX_CHARACTERS)
         if answer.stops and self._stopped is None:
             self._stop(hook, answer.reason)
 
@@ -545,15 +545,15 @@ class SessionHooks:
         adding = [run for run in runs if run.answer.context]
         if not (adding or event in self.sections):
             return
-        text = "\n".join(self._words(run, run.answer.context) for run in adding)
+        text = "\n".join(self._format_text(run, run.answer.context) for run in adding)
         source = ", ".join(dict.fromkeys(run.hook.source for run in adding))
         self.sections[event] = {"text": text, "source": source}
 
     def _add_words(self, call: ToolCall, run: HookRun, text: str) -> None:
         if text:
-            self._added.setdefault(call.id, []).append(self._words(run, text))
+            self._added.setdefault(call.id, []).append(self._format_text(run, text))
 
-    def _words(self, run: HookRun, text: str) -> str:
+    def _format_text(self, run: HookRun, text: str) -> str:
         """Return the text of a hook for the model, marked as a note."""
         return f"[{self._line(run, text)}]"
 
@@ -562,28 +562,28 @@ class SessionHooks:
         return f"hook {run.hook.name}: {self._cut(neutralize(self._clean(text)), run.hook)}"
 
     def _cut(self, text: str, hook: Hook) -> str:
-        if len(text) <= MOST_CHARACTERS:
+        if len(text) <= MAX_CHARACTERS:
             return text
-        hidden, label = text[MOST_CHARACTERS:], f"text of hook {hook.name}"
+        hidden, label = text[MAX_CHARACTERS:], f"text of hook {hook.name}"
         drop = self.context.conversation.record_drop(label, self.context.count(hidden), Cause.OUTPUT_CAP, text)
         self.control.emit_drop(drop)
-        return f"{text[:MOST_CHARACTERS]}\n... {len(hidden):,} more characters: recall {drop.id}"
+        return f"{text[:MAX_CHARACTERS]}\n... {len(hidden):,} more characters: recall {drop.id}"
 
     def _clean(self, text: str) -> str:
         return redact(self.permission.mask_secrets(text)[0])
 
-    def _tell(self, line: str, *, warning: bool = True) -> None:
+    def _notify(self, line: str, *, warning: bool = True) -> None:
         self.control.emit_notice(line, warning=warning)
 
     def _quote(self, run: HookRun, text: str, most: int) -> None:
         """Tell the person what a hook says, on one line of at most `most` characters."""
         if text:
-            self._tell(f"{run.hook.label}: {cut_at_word(one_line(self._clean(text)), most)}")
+            self._notify(f"{run.hook.label}: {cut_at_word(one_line(self._clean(text)), most)}")
 
-    def _tell_once(self, line: str) -> None:
+    def _notify_once(self, line: str) -> None:
         if line not in self._shown_lines:
             self._shown_lines.add(line)
-            self._tell(line)
+            self._notify(line)
 
 
 def _not_sent(why: str) -> NexusError:

@@ -41,7 +41,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     plan = engine.compactor.plan(share, on_command=cause == "command")
     try:
         if plan is None:
-            raise SummaryError(event.TOO_LITTLE)
+            raise SummaryError(event.NOTHING_TO_SUMMARIZE)
         if cause != "overflow":  # a fork of the conversation would be refused too
             await _run_before_summary(engine, cause, instructions)
         choice = choose_source(engine, plan, cause)

@@ -14,7 +14,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.attachment import IMAGE_TOKENS
-from nexus_cli.core.budget import left_over
+from nexus_cli.core.budget import remaining_output
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import ItemForm, sum_tokens
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -26,7 +26,7 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.sections.planner import section_budget
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Number of largest parts, or of images, named in a refusal."""
 FEWER = "Send less in one message, or use a model with a larger window"
 WINDOW = "window"
@@ -35,9 +35,9 @@ BATCH = 0.08
 """Least share of the budget that pruning must free."""
 BATCH_COLD = 0.02
 """The same with an expired cache, when a rewrite costs nothing."""
-LOOK_EVERY = 4
+PRUNING_INTERVAL_STEPS = 4
 """Steps between searches for stale results: a search takes time, and results become stale slowly."""
-WORTH = 0.1
+MIN_SAVING_SHARE = 0.1
 """Least share of system text and tools that replanning must save if they already fit: it invalidates the cache."""
 
 NARROW = (
@@ -58,7 +58,7 @@ def draft_due_pruning(engine: Engine) -> Rewrite | None:
     if not (results and engine.settings.compact.prune and engine.can_recall):
         return None
     warm = engine.is_warm
-    if (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
+    if (warm and engine.step % PRUNING_INTERVAL_STEPS) or engine.backoff.was_undone:
         return None
     least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
     if results <= least:  # not even whole results have as much
@@ -83,7 +83,7 @@ async def plan_request(engine: Engine) -> RequestPlan:
     """Plan the sections of the next request again if they have outgrown the window, which begins an epoch; check its
     contract and return it. Raises `NexusError` if its fixed parts cannot fit or the contract is broken."""
     await replan_sections(engine)
-    _refuse_if_hopeless(engine.context)
+    _refuse_if_unshrinkable(engine.context)
     request = engine.window_request()
     if engine.contract is not None:
         from nexus_cli.engine.requests.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
@@ -115,7 +115,7 @@ async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> Re
     return _refuse_if_too_large(engine.context, engine.window_request())
 
 
-def _refuse_if_hopeless(context: ContextManager) -> None:
+def _refuse_if_unshrinkable(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
     fixed = context.conversation.epoch.header_tokens
     room = context.countable(context.room)
@@ -136,14 +136,14 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
     """
     estimate, expected, info = request.tokens, request.upper_bound, context.model.info
-    if left_over(info, expected) >= context.least_output:
+    if remaining_output(info, expected) >= context.least_output:
         return request
     images, requests = _images(context.conversation), context.conversation.current_requests()
     request_tokens = sum(map(sum_tokens, requests)) - sum(images.values())
     parts = {**context.fixed_parts(), **images, "the text of the request": request_tokens}
     if requests and requests[-1] != (newest := context.conversation.groups()[-1]):
         parts["the newest step"] = sum_tokens(newest)
-    answer = context.least_output + info.window - left_over(info, 0)
+    answer = context.least_output + info.window - remaining_output(info, 0)
     sums = {
         "for the request": estimate,
         context.estimate.describe_margin(): expected - estimate,
@@ -173,12 +173,12 @@ def _images(conversation: Conversation) -> dict[str, int]:
     parts = [part for group in conversation.current_requests() for part in group[0].message.parts]
     if not parts:
         return {}
-    names = [part.name or part.media_type for part in parts[:MOST_NAMED]] + ["..."] * (len(parts) > MOST_NAMED)
+    names = [part.name or part.media_type for part in parts[:MAX_NAMED]] + ["..."] * (len(parts) > MAX_NAMED)
     return {f"{plural(len(parts), 'image')}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
 def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
-    largest = sorted(parts.items(), key=lambda part: -part[1])[:MOST_NAMED]
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:MAX_NAMED]
     largest_parts = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = model.info
     if info.window_refused and not info.window_key:
@@ -202,7 +202,7 @@ async def replan_sections(engine: Engine) -> None:
         return  # also if replanning for this window was already found not worth it
     planned = await engine.prompt.draft_epoch(engine.context)
     saved = fixed - planned.epoch.header_tokens
-    if saved <= (0 if hopeless else int(WORTH * fixed)):
+    if saved <= (0 if hopeless else int(MIN_SAVING_SHARE * fixed)):
         if not hopeless:
             conversation.memo(WINDOW, replanned)
         return

@@ -15,7 +15,7 @@ from nexus_cli.core.real_files import read_regular
 
 SECONDS = 2.0
 """Time limit for checking all files; files not reached keep their state from the ledger."""
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 """Most bytes read from all files together to detect changes, newest files first."""
 
 
@@ -24,7 +24,7 @@ async def look_at_files(record: WorkRecord) -> WorkRecord:
     states = dict[str, str]()
 
     def look() -> None:
-        remaining = MOST_BYTES
+        remaining = MAX_BYTES
         for file in record.files:
             try:
                 status = os.lstat(file.path)

@@ -16,14 +16,14 @@ from nexus_cli.engine.requests.engine import Engine
 
 TRUNCATION = "truncation"
 """Cause of the epoch."""
-CUTS = 3
+MAX_TRUNCATIONS = 3
 """Most truncations before one request."""
 
 
 async def make_room(engine: Engine, *, fits: bool) -> None:
     """Prune or compact the window, then truncate it until the next request fits."""
     target = engine.settings.compact.to
-    hopeless = fits and engine.backoff.refused_for_nothing and engine.compactor.plan(target) is None
+    hopeless = fits and engine.backoff.has_free_refusal and engine.compactor.plan(target) is None
     if not hopeless and engine.backoff.may_compact(fits=fits):
         if rewrite := draft_cheaper_pruning(engine):
             engine.begin_epoch(rewrite)
@@ -42,7 +42,7 @@ async def make_room_after_overflow(engine: Engine) -> None:
 
 async def _truncate_until_fits(engine: Engine) -> None:
     """Truncate until the window fits. One pass may not suffice: the rest may have more tokens per counted token."""
-    for _ in range(CUTS):
+    for _ in range(MAX_TRUNCATIONS):
         before = engine.conversation.counted
         if engine.window_request().fits:
             return

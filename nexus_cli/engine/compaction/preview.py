@@ -17,7 +17,7 @@ from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.core.drop_list import UNIT
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import WindowItem
-from nexus_cli.core.event import TOO_LITTLE
+from nexus_cli.core.event import NOTHING_TO_SUMMARIZE
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import ModelInfo
@@ -26,7 +26,7 @@ from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.engine import Engine
 
-AHEAD = (1, 10)
+PRICED_REQUESTS = (1, 10)
 """Numbers of later requests to price."""
 WORDS = 120
 """Most characters shown of a message."""
@@ -46,7 +46,7 @@ async def preview_compaction(engine: Engine, instructions: str = "") -> JsonObje
         "unit": UNIT,
         "before": request.tokens,
         "possible": False,
-        "why": TOO_LITTLE,
+        "why": NOTHING_TO_SUMMARIZE,
         "pins": _pin_rows(engine.context, plan),
     }
     if plan is None:
@@ -161,7 +161,7 @@ def _cost_value(engine: Engine, rewrite: Rewrite, choice: SummarySource, output:
                 "without": _run(info, before, before, number),
                 "with": _run(info, then, after.outlook.shared, number),
             }
-            for number in AHEAD
+            for number in PRICED_REQUESTS
         ],
         "rewrite": {"cold": price.cold, "saved": price.saved, "steps": price.steps, "why": price.why},
     }

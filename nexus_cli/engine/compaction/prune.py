@@ -20,7 +20,7 @@ from nexus_cli.core.rewrite_cost import price_rewrite
 from nexus_cli.engine.requests.engine import Engine
 
 PRUNED = str(Cause.PRUNED)
-INSTEAD = 1.0
+MAX_PRUNING_COST = 1.0
 """Most uncached tokens for each token freed if pruning replaces a compaction. A compaction costs about 0.7, plus its
 summary. With a higher limit, long sessions would send more uncached tokens than with compactions alone."""
 MARGIN = 0.05
@@ -55,7 +55,7 @@ def draft_cheaper_pruning(engine: Engine) -> Rewrite | None:
     """
     if not engine.settings.compact.prune or not engine.can_recall:
         return None
-    share = INSTEAD if engine.is_warm else math.inf
+    share = MAX_PRUNING_COST if engine.is_warm else math.inf
     threshold = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     request, best = engine.window_request(), StaleBatch()
     for batch in engine.compactor.stale_batches():

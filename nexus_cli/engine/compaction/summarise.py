@@ -25,13 +25,13 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF, call_model
 from nexus_cli.text.untrusted_text import neutralize
 
-PAID = 2
+MAX_PAID_REQUESTS = 2
 """Most requests of one attempt. Only a transcript in pieces may take more, if it is tried first; nothing is tried after
 it then."""
-LEAST_PIECE = 500
+MIN_PIECE = 500
 """Least tokens of a piece of a transcript: less is not worth the overhead of a request."""
-MOST_PIECES = 24
-LEAST_HEADINGS = 2
+MAX_PIECES = 24
+MIN_HEADINGS = 2
 """A text with fewer of the requested headings is rejected."""
 
 
@@ -58,7 +58,7 @@ class SummaryOverflow(SummaryError):
 
 
 @dataclass(slots=True)
-class _Paid:
+class _PaidRequests:
     """Counts the requests of one attempt."""
 
     requests: int = 0
@@ -72,10 +72,10 @@ async def summarise(
     """Request a summary from each source in turn until one succeeds.
 
     Returns the text, its source (as in `SummarySource`) and the ends cut from summaries of earlier pieces. Raises
-    `SummaryError` with the last reason after at most `PAID` failed requests.
+    `SummaryError` with the last reason after at most `MAX_PAID_REQUESTS` failed requests.
     """
     reasons: list[str] = []
-    paid = _Paid()
+    paid = _PaidRequests()
     for source, answer in _ask_sources(engine, plan, choice, instructions, paid):
         paid.ends.clear()
         try:
@@ -84,14 +84,14 @@ async def summarise(
             raise
         except SummaryError as reason:
             reasons.append(str(reason))
-        if paid.requests >= PAID:
+        if paid.requests >= MAX_PAID_REQUESTS:
             break
     earlier = f" (previous attempt failed: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
     raise SummaryError(f"{reasons[-1] if reasons else 'no model was able to write a summary'}{earlier}")
 
 
 def _ask_sources(
-    engine: Engine, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
+    engine: Engine, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _PaidRequests
 ) -> Iterator[tuple[str, Awaitable[str]]]:
     """Yield the sources to try, in order, each with the answer to await: the next one is tried if that fails."""
     if choice.source == "originals":
@@ -110,12 +110,12 @@ async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Ite
     request, and return the quotations of the answer; [] if it fails."""
     text = load_prompt("missed_rules", sentences="\n".join(f'"{sentence}"' for sentence in sentences))
     try:
-        return read_rules(await _answer(begin(text), cap, _Paid(), least=0))
+        return read_rules(await _answer(begin(text), cap, _PaidRequests(), least=0))
     except SummaryError:
         return []
 
 
-async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADINGS) -> str:
+async def _answer(side: Engine, cap: int, paid: _PaidRequests, least: int = MIN_HEADINGS) -> str:
     """Request a summary in a side conversation and check its form: at least so many headings. It may exceed `cap`.
     Raises `SummaryError`."""
     seconds = side.settings.compact.seconds
@@ -148,20 +148,20 @@ async def _from_transcript(
     model: Model,
     messages: Sequence[Message],
     instructions: str,
-    paid: _Paid,
+    paid: _PaidRequests,
 ) -> str:
     """Summarize a plain transcript, piece by piece, each with the summary so far. Raises `SummaryError`."""
     summary, count = "", engine.context.count
     room = room_for(engine.context, plan, model)
     request = current_request(plan, engine.conversation.run, room // 4, count)
     room -= count(request)
-    if room < LEAST_PIECE:
+    if room < MIN_PIECE:
         raise SummaryError(f"the window of {model.info.name} is too small to write a summary")
     # in a thread: redacting and counting a long history takes seconds and would delay Ctrl+C
     pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.context)))
-    if len(pieces) > MOST_PIECES:
+    if len(pieces) > MAX_PIECES:
         raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for the summary")
-    if paid.requests and len(pieces) > PAID - paid.requests:
+    if paid.requests and len(pieces) > MAX_PAID_REQUESTS - paid.requests:
         raise SummaryError(f"summarizing a transcript would take {len(pieces)} more requests")
     for piece in pieces:
         summary, end = engine.compactor.split_summary(plan, summary)  # the cap is reserved in `room`

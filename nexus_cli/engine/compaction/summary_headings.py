@@ -8,9 +8,9 @@ from nexus_cli.config.prompts import load_prompt
 
 HEADING = "Rules"
 """The heading of the standing instructions in a summary."""
-MOST_RULES = 60
+MAX_RULES = 60
 """Most quotations of a summary that are looked up."""
-LEAST_WORDS = 2
+MIN_WORDS = 2
 """Least words of a quotation: a single word is in nearly every message."""
 _BULLET = re.compile(r"^\s*(?:[-*+>\u2022]\s+|\d{1,3}[.)]\s+|\[[^\]\n]{1,40}\]:?\s*)*")
 _MARKS = "\"'`*_\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019 \t"
@@ -58,7 +58,7 @@ def take_rules(summary: str) -> tuple[str, list[str]]:
             kept_lines.append(line)
             continue
         lines.append(re.sub(rf"^\W*\d*\W*{HEADING}\W*", "", line, flags=re.IGNORECASE) if line_headings else bare)
-    return "\n".join(kept_lines).strip(), [quote for line in lines for quote in _quotes_of(line)][:MOST_RULES]
+    return "\n".join(kept_lines).strip(), [quote for line in lines for quote in _quotes_of(line)][:MAX_RULES]
 
 
 def read_rules(answer: str) -> list[str]:
@@ -70,7 +70,5 @@ def _quotes_of(line: str) -> list[str]:
     """Return the possible quotations of a line: all of it, and the parts in double quotes."""
     quoted = dict.fromkeys((line, *_QUOTED.findall(line)))
     return [
-        text
-        for text in (phrase.strip(_MARKS) for phrase in quoted)
-        if len(text.split()) >= LEAST_WORDS or len(text) > 9
+        text for text in (phrase.strip(_MARKS) for phrase in quoted) if len(text.split()) >= MIN_WORDS or len(text) > 9
     ]

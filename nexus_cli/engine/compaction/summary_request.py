@@ -14,7 +14,7 @@ from nexus_cli.core.typed_text import split_attachments
 
 REQUEST_MOST = 1_000
 """Most tokens of the person's current request that accompany a transcript."""
-HEADINGS_ASKED = (
+HEADINGS_REQUEST = (
     'Use exactly these headings, in English: {}. Under "Rules" quote each standing instruction of the person, word for'
     " word, one per line."
 )
@@ -62,7 +62,7 @@ def transcript_request(
     text = build_summarize_prompt([*before, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
     current = f"The person's current request, for which the work goes on:\n{fenced(request)}" if request else ""
     size = f"Keep to {plan.requested_tokens} tokens. {_describe_asked(instructions)}".rstrip()
-    task = f"{HEADINGS_ASKED.format(headings)} {size}"
+    task = f"{HEADINGS_REQUEST.format(headings)} {size}"
     return "\n\n".join(filter(None, [text, current, describe_kept(plan), task]))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.budget import TokenBudget, left_over
+from nexus_cli.core.budget import TokenBudget, remaining_output
 from nexus_cli.core.entry import Entry, sum_tokens
 from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
@@ -30,7 +30,7 @@ FRAMED = 1.1
 """Factor by which messages grow as lines of a transcript."""
 COSTLIER = 4.0
 """Price limit for a summary of the originals, as a multiple of a summary of the window."""
-LITTLE = 20_000
+UNPRICED_TOKENS = 20_000
 """Tokens of originals up to which the price limit does not apply."""
 
 
@@ -85,7 +85,7 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
     beside = (default.model, default.fresh + default.cached - cached, cached)
     fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
-    if times > COSTLIER and tokens > LITTLE:
+    if times > COSTLIER and tokens > UNPRICED_TOKENS:
         return replace(default, why=f"{default.why}; the original messages would cost {times:.1f} times as much")
     why = f"the original messages are available (at {times:.1f} times the cost)"
     return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
@@ -127,7 +127,7 @@ def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) 
     """True if a fork of the conversation has room for a summary at its cap."""
     added = context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     least = max(plan.summary_cap, context.least_output)
-    return left_over(context.model.info, context.project(added=added).upper_bound) >= least
+    return remaining_output(context.model.info, context.project(added=added).upper_bound) >= least
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:

@@ -16,7 +16,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import COMPACTION, UNDONE_COMPACTION
 from nexus_cli.ledger import LaneLog
 
-AGAIN_AFTER = 10
+BACKOFF_STEPS = 10
 """Steps to wait after a compaction, a paid failure or an undo. The wait doubles with each further paid failure in a
 row. If the window overflows, only paid failures count, and only those made in an overflow double the wait."""
 
@@ -83,12 +83,12 @@ class Backoff:
     def may_compact(self, *, fits: bool) -> bool:
         """True if a summary may be requested now; `fits`: the next request fits without one."""
         tried = self._tried()
-        if fits and any(map(self._is_recent, (value for value in tried if not _for_nothing(value)))):
+        if fits and any(map(self._is_recent, (value for value in tried if not _was_free(value)))):
             return False
-        failed = _in_vain(tried)
+        failed = _find_failed_tries(tried)
         alike = failed if fits else [value for value in failed if value.get("over")]
         return not any(map(self._is_recent, failed)) and not (
-            alike and self._is_recent(alike[0], AGAIN_AFTER << (len(alike) - 1))
+            alike and self._is_recent(alike[0], BACKOFF_STEPS << (len(alike) - 1))
         )
 
     @property
@@ -97,15 +97,15 @@ class Backoff:
         return any(value.get("why") == UNDO and self._is_recent(value) for value in self._tried())
 
     @property
-    def refused_for_nothing(self) -> bool:
+    def has_free_refusal(self) -> bool:
         """True if a recent try found too little to summarize. It cost nothing, so that it is reported once."""
         tried = self._tried()
-        return bool(tried) and _for_nothing(tried[-1]) and self._is_recent(tried[-1])
+        return bool(tried) and _was_free(tried[-1]) and self._is_recent(tried[-1])
 
     @property
     def last_refusal(self) -> tuple[int, str] | None:
         """The age in steps and the reason of the newest paid summary that failed; None if there is no recent one."""
-        failed = _in_vain(self._tried())
+        failed = _find_failed_tries(self._tried())
         if not failed or not self._is_recent(failed[0]):
             return None
         return self.step - int(failed[0]["step"]), str(failed[0]["why"])
@@ -117,15 +117,15 @@ class Backoff:
         """Return the memo of the compaction that began `epoch`; empty if there is none."""
         return next((value for value in reversed(self._tried()) if value["epoch"] == epoch), {})
 
-    def _is_recent(self, value: JsonObject, steps: int = AGAIN_AFTER) -> bool:
+    def _is_recent(self, value: JsonObject, steps: int = BACKOFF_STEPS) -> bool:
         return 0 <= self.step - int(value["step"]) < steps
 
 
-def _for_nothing(value: JsonObject) -> bool:
+def _was_free(value: JsonObject) -> bool:
     return value["epoch"] is None and not value.get("paid")
 
 
-def _in_vain(tried: Sequence[JsonObject]) -> list[JsonObject]:
+def _find_failed_tries(tried: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the paid tries that failed since the last compaction, newest first."""
     failures = []
     for value in reversed(tried):

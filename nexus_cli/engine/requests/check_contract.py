@@ -21,7 +21,7 @@ from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.user_input import input_cap
 from nexus_cli.sections.contributor import discover
 
-MOST_NAMED = 2
+MAX_NAMED = 2
 """Most drops that an error names."""
 HISTORY = "the earlier conversation"
 
@@ -129,7 +129,7 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
 def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
     """Describe the largest drops; `names` has other descriptions of some, by id."""
     largest = sorted(drops, key=lambda drop: -drop.tokens)
-    return name_first([f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest], MOST_NAMED)
+    return name_first([f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest], MAX_NAMED)
 
 
 # -- sections ----------------------------------------------------------------------------------------------------------

@@ -38,11 +38,11 @@ LARGE = 200_000
 """Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
 LONGEST_SUBJECT = 80
 """Most characters of a call's main argument in the name of its drop."""
-LEAST_LEFT_OUT = 40
+MIN_OMITTED_TOKENS = 40
 """Fewest tokens of overwritten or repeated lines that are left out: the marker and its drop are worth no less."""
 LAST_LINE = 120
 """Most characters of the last line of a result that is referred to."""
-LEAST_TEXT = 1000
+MIN_TEXT = 1000
 """Least characters of a file's text, or of a command's result, that is not sent again."""
 
 
@@ -108,7 +108,7 @@ async def clip_to_cap(
     return ClippedText(cut.text, cut.start, cut.end, cut.tokens, drop)
 
 
-async def leave_out_repeats(context: ContextManager, control: Control | None, text: str, label: str) -> str:
+async def omit_repeats(context: ContextManager, control: Control | None, text: str, label: str) -> str:
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
     bar), and without most of the lines that repeat if it exceeds the output cap; unchanged if that saves too little.
     Markers name the drop with the whole output, which is sent to the front end of `control`."""
@@ -122,7 +122,7 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
             repeats = repeats if omitted else plural(lines, "repeated line")
             omitted += lines
         tokens = count_large(text, 1, count) - count_large(kept_text, 1, count) if omitted else 0
-        if tokens < LEAST_LEFT_OUT:
+        if tokens < MIN_OMITTED_TOKENS:
             return text, None
         drop = context.conversation.record_drop(f"{repeats} of the {label}", tokens, Cause.OUTPUT_CAP, text)
         return f'[{repeats} left out: recall("{drop.id}")]\n{kept_text}', drop
@@ -159,16 +159,16 @@ async def clip_result(
         result = control.take_images(neutralize(label), result, context.model.info, above)
     full_text, output = result.full, result.output
     if tool and (tool.effect is Effect.RUN or tool.feeds):
-        output = await leave_out_repeats(context, control, output, label)
+        output = await omit_repeats(context, control, output, label)
     if full_text is not None or output is not result.output:
         result = replace(result, output=output, full=None)
     text = result.text
-    if tool and refers and (runs or reads) and result.success and len(text) >= LEAST_TEXT:
+    if tool and refers and (runs or reads) and result.success and len(text) >= MIN_TEXT:
         pointer = f"{SAME}: see the {label} above. If that result is no longer there, repeat the call.]"
         if runs:
             again = "If that result is no longer there, run the command again.]"
             pointer = f"{SAME}: the {label} above is the same. {again}\n{last_line(text, LAST_LINE)}"
-        if _stands_above(context, find_tool, tool, call, text, pointer):
+        if _is_in_window(context, find_tool, tool, call, text, pointer):
             return result, ClippedText(pointer)
         if reads and not result.parts and (pointed := _refer_to_attachment(context, text)):
             return result, ClippedText(pointed)
@@ -203,7 +203,7 @@ def _refer_to_attachment(context: ContextManager, text: str) -> str:
         content = item.message.content if item.message.role is Role.USER and item.form is ItemForm.FULL else ""
         for attached_text in find_attached_texts(content):
             attached = content[attached_text.start : attached_text.end].removesuffix("\n")
-            if attached in text and len(text) - len(attached) < LEAST_TEXT <= len(attached):
+            if attached in text and len(text) - len(attached) < MIN_TEXT <= len(attached):
                 name = f"the attached {neutralize(attached_text.name)}"
                 pointer = f"{SAME}: see {name} above. If that text is no longer there, repeat the call.]"
                 return f"{pointer}\n{text.replace(attached, '', 1)}".rstrip("\n")
@@ -226,7 +226,7 @@ def _name_hole(result: ToolResult, start: int, end: int) -> str:
     return ", ".join(f"{path}:{','.join(spans)}" for path, spans in missing.items())
 
 
-def _stands_above(
+def _is_in_window(
     context: ContextManager,
     find_tool: FindTool,
     tool: Tool,

@@ -85,7 +85,7 @@ class Control:
         self.images.clear()
         return parts
 
-    def emit_aside(self, event: Event) -> None:
+    def emit_from_background(self, event: Event) -> None:
         """Send an event of background work to the front end, also while no turn runs."""
         if self.running:
             self.emit(event)
@@ -121,7 +121,7 @@ class Control:
             self.stopped = by
             self.task.cancel()
 
-    def break_in(self, by: str) -> None:
+    def interrupt_from_signal(self, by: str) -> None:
         """Raise `CancelledError` if called from a signal handler while the turn's task executes; else do nothing."""
         if self.running and asyncio.current_task() is self.task:
             self.stopped = self.stopped or by

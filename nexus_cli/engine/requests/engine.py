@@ -21,8 +21,8 @@ from nexus_cli.conversation.rewrite import Rewrite
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.budget import left_over
-from nexus_cli.core.elide import RECALL, describe_uncounted
+from nexus_cli.core.budget import remaining_output
+from nexus_cli.core.elide import RECALL, describe_discarded
 from nexus_cli.core.entry import SWITCH, Drop, Entry, Epoch, Kind, Note
 from nexus_cli.core.event import SteeringMessage
 from nexus_cli.core.json_value import to_json_value
@@ -185,7 +185,7 @@ class Engine:
         return draft if is_due else None
 
     @property
-    def begins_undrafted(self) -> bool:
+    def begins_without_draft(self) -> bool:
         """True if the next request begins an epoch of which the system text is not read yet."""
         return self.begins_epoch and self.next_epoch is None
 
@@ -197,7 +197,9 @@ class Engine:
         """
         info, expected = self.model.info, request.upper_bound
         if request.basis == "estimate":
-            expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.context.least_output)))
+            expected = max(
+                expected, min(round(request.tokens * 1.1), remaining_output(info, self.context.least_output))
+            )
         return self.spending.output_cap(info, expected)
 
     @property
@@ -263,7 +265,7 @@ class Engine:
         """
         context = self.context.fork(agent)
         context.conversation.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
-        return self._beside(context, Readings(preamble=self.readings.preamble))
+        return self._make_side_engine(context, Readings(preamble=self.readings.preamble))
 
     def separate(self, agent: str, model: Model, text: str = "") -> Engine:
         """Open a conversation for `model`, without system text and tools, empty or with a message of this text.
@@ -283,7 +285,7 @@ class Engine:
         is_same_model = model.info.served_name == self.model.info.served_name
         calibrations = None if is_same_model else self.context.calibrations
         context.use_model(model, estimate=self.context.estimate_for(model), calibrations=calibrations)
-        return self._beside(context, Readings())
+        return self._make_side_engine(context, Readings())
 
     def drafting(self, notify: TakeText = lambda line: None) -> Engine:
         """Return an engine to draft what this one would do next: it numbers epochs and drops as this one would, and
@@ -291,16 +293,16 @@ class Engine:
 
         `notify` receives lines about skipped contributors and unusual files, which it reads anew.
         """
-        from nexus_cli.engine.requests.unwritten_log import UnwrittenLog  # noqa: PLC0415  (few sessions look ahead)
+        from nexus_cli.engine.requests.draft_log import DraftLog  # noqa: PLC0415  (few sessions look ahead)
 
         context = copy(self.context)
         context.conversation = copy(self.conversation)
-        context.conversation.log = UnwrittenLog(self.conversation.log)
+        context.conversation.log = DraftLog(self.conversation.log)
         engine = replace(self, context=context, prompt=self.prompt.drafting(notify, context.conversation))
         engine.notices = self.notices
         return engine
 
-    def _beside(self, context: ContextManager, readings: Readings) -> Engine:
+    def _make_side_engine(self, context: ContextManager, readings: Readings) -> Engine:
         return Engine(
             context, self.provider, self.spending, self.control, self.settings, self.prompt, readings=readings
         )
@@ -368,7 +370,7 @@ class Engine:
         conversation, memos, text = self.conversation, self.control.attachment_memos, trigger.text
         content, clipped = await clip_message(self.context, self.control, text, trigger.uncounted)
         if trigger.uncounted:
-            content += describe_uncounted(trigger.uncounted, "input")
+            content += describe_discarded(trigger.uncounted, "input")
         ranges = [span for pasted_text in trigger.pasted for span in find_all(pasted_text, content)]
         for block in [block for block in memos if block in text]:
             for memo_kind, value in memos.pop(block).items():

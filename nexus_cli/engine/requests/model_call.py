@@ -36,7 +36,7 @@ BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
 """Arguments of a request, besides its messages and tools, that its manifest records."""
-LEAST_REPORT = 0.05
+MIN_REPORT = 0.05
 """Share of our count below which a report is ignored: some servers report 0 or 1 for any request."""
 
 
@@ -198,7 +198,7 @@ def _spend(
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
     # One that is possible but far off is still what the provider charges; the estimate decides on its effect.
-    if charged and plan.counted.total * LEAST_REPORT <= charged.input <= most:
+    if charged and plan.counted.total * MIN_REPORT <= charged.input <= most:
         usage = reported = charged
     else:
         output = engine.context.measure(message, "") if message.content or message.tool_calls else 0

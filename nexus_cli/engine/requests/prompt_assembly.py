@@ -52,7 +52,7 @@ class PromptAssembly(PromptAssembler):
         self.collector.set_budget(context.budget)
         if self.inherited is not None:
             return Rewrite(context.conversation.epoch.with_header(self.inherited))
-        called = await asyncio.to_thread(self.offer.called_for)
+        called = await asyncio.to_thread(self.offer.requested_tools)
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), called))
         plan, pending, text = await self.collector.system_plan()
         header = replace(

@@ -154,7 +154,7 @@ class RequestPair:
         """Return the first difference from the request before, by the hashes of the sent messages."""
         if self.before is None:
             return None
-        before, after = (self.conversation.print_of(row) for row in (self.before, self.row))
+        before, after = (self.conversation.fingerprint_of(row) for row in (self.before, self.row))
         return before.first_difference(after)
 
 
@@ -203,7 +203,7 @@ class ConversationRequests:
                 continue
         return 0, 0
 
-    def print_of(self, row: RequestRow) -> Fingerprint:
+    def fingerprint_of(self, row: RequestRow) -> Fingerprint:
         """Build the fingerprint of a request from the hashes in the ledger."""
         epoch = self.epoch(row.manifest.epoch)
         return Fingerprint.of_hashes(epoch, *self.log.line_hashes(epoch.id, row.manifest.last))

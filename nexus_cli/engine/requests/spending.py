@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nexus_cli.core.budget import LEAST_OUTPUT, left_over
+from nexus_cli.core.budget import MIN_OUTPUT, remaining_output
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.limits import BUDGET, Limits
@@ -18,14 +18,14 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.sections.recipe import Recipe
 
-LEAST_BUDGET = {"max_steps": 3, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
+MIN_BUDGET = {"max_steps": 3, "max_total_tokens": 2 * MIN_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
 """Least budget that must be left to start a worker: two steps for it (work, report), and one to read its report."""
 PARENT_SHARE = 0.25
 """Share of the remaining budget that stays with the parent of workers; at least one step."""
-NEAR = 5
+WARNING_STEPS = 5
 """Remaining steps at which a run that must report is warned."""
-MOST_OUTPUT = 32_000
-LAST_SHARE = 0.2
+MAX_OUTPUT = 32_000
+FINAL_TIME_SHARE = 0.2
 """Share of the seconds of a run that must report, in which it begins no other step than its report; of those that are
 left, the share in which no worker runs."""
 NOTICE_ROOM = 256
@@ -115,19 +115,19 @@ class Spending:
         later = size + newest.output + grown + NOTICE_ROOM
         prices = model.with_tier_prices(later)
         cost = newest.cost_usd or _most_dollars(prices, size)
-        report = max(1.5 * cost, _most_dollars(prices, later, LEAST_OUTPUT))
+        report = max(1.5 * cost, _most_dollars(prices, later, MIN_OUTPUT))
         needs = {
             "max_steps": 2,
-            "max_total_tokens": 2 * later + LEAST_OUTPUT,
+            "max_total_tokens": 2 * later + MIN_OUTPUT,
             "max_cost": cost + _most_dollars(prices, 2 * grown) + report,
-            "timeout": LAST_SHARE * (self.limits.timeout or 0.0),
+            "timeout": FINAL_TIME_SHARE * (self.limits.timeout or 0.0),
         }
         rests = {name: remaining_amount for name in needs if (remaining_amount := getattr(remaining, name)) is not None}
         self.ending = next((name for name, remaining_amount in rests.items() if remaining_amount < needs[name]), "")
         if self.ending:
             return LAST_REQUEST
-        if remaining.max_steps == NEAR:
-            return f"{NEAR} requests are left for this task."
+        if remaining.max_steps == WARNING_STEPS:
+            return f"{WARNING_STEPS} requests are left for this task."
         near = next(
             (
                 name
@@ -157,12 +157,12 @@ class Spending:
 
     def reserve(self, worker: str, requested: Limits, share: Limits) -> Limits:
         """Reserve the budget of a worker and return it: the limits `requested`, else its `share`, within the remaining
-        budget. One step and `LAST_SHARE` of the seconds always stay with the parent, to read the report.
+        budget. One step and `FINAL_TIME_SHARE` of the seconds always stay with the parent, to read the report.
 
-        Raises `NexusError("limit", ...)` if less than `LEAST_BUDGET` is left.
+        Raises `NexusError("limit", ...)` if less than `MIN_BUDGET` is left.
         """
         remaining = self._find_remaining()
-        least_of = {**LEAST_BUDGET, **({} if requested.max_steps else {"max_steps": self.parent_steps + 2})}
+        least_of = {**MIN_BUDGET, **({} if requested.max_steps else {"max_steps": self.parent_steps + 2})}
         for name, least in least_of.items():
             if (value := getattr(remaining, name)) is not None and value < least:
                 raise self.reached(name, "too little budget is left for a worker")
@@ -170,7 +170,7 @@ class Spending:
         if remaining.max_steps is not None:
             remaining = replace(remaining, max_steps=remaining.max_steps - 1)
         if remaining.timeout is not None:
-            remaining = replace(remaining, timeout=remaining.timeout * (1 - LAST_SHARE))
+            remaining = replace(remaining, timeout=remaining.timeout * (1 - FINAL_TIME_SHARE))
         budget = replace(share, **over) & remaining
         self.reserved[worker] = budget
         return budget
@@ -212,14 +212,14 @@ class Spending:
     def output_cap(self, model: ModelInfo, expected: int) -> int:
         """Return the output cap in tokens of the next request to `model` with `expected` input tokens.
 
-        Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `UsageError` if
+        Raises `NexusError("limit", ...)` if a limit leaves less than `MIN_OUTPUT`, `UsageError` if
         `max_cost` cannot be enforced because the price is unknown.
         """
         remaining = self._find_remaining()
-        caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
+        caps = [MAX_OUTPUT, model.max_output or MAX_OUTPUT, remaining_output(model, expected)]
         if (tokens := remaining.max_total_tokens) is not None:
-            if tokens < expected + LEAST_OUTPUT:
-                why = f"{tokens:,} tokens are left, but the next request needs about {expected + LEAST_OUTPUT:,}"
+            if tokens < expected + MIN_OUTPUT:
+                why = f"{tokens:,} tokens are left, but the next request needs about {expected + MIN_OUTPUT:,}"
                 raise self.reached("max_total_tokens", why)
             caps.append(tokens - expected)
         if remaining.max_cost is not None:
@@ -230,14 +230,12 @@ class Spending:
         """Return the output tokens that `budget` dollars pay for after the input."""
         prices = model.with_tier_prices(expected)
         if model.covered:
-            return MOST_OUTPUT
+            return MAX_OUTPUT
         self.require_prices(prices)
         remaining = budget - _most_dollars(prices, expected)
-        tokens = (
-            int(min(remaining * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
-        )
-        if remaining < 0 or tokens < LEAST_OUTPUT:
-            needed = _most_dollars(prices, expected, LEAST_OUTPUT)
+        tokens = int(min(remaining * MILLION / prices.output_price, MAX_OUTPUT)) if prices.output_price else MAX_OUTPUT
+        if remaining < 0 or tokens < MIN_OUTPUT:
+            needed = _most_dollars(prices, expected, MIN_OUTPUT)
             why = f"${budget:.4f} is left, but the next request could cost up to ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens

@@ -19,9 +19,9 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.registry import ToolRegistry
 
 Schemas = Sequence[JsonObject]
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Most MCP servers that the description of `use_tool` names."""
-SPOKEN_OF = r"(?<!\w)(?:{})s?(?!\w)"
+MENTION = r"(?<!\w)(?:{})s?(?!\w)"
 """Finds a whole word or phrase, also in the plural."""
 SMALL_WINDOW = 16_000
 """Tokens below which a window is small: all schemas together take at most a twelfth of it, if they can."""
@@ -42,7 +42,7 @@ class ToolOffer:
     """Those with which the session was opened."""
     attended: bool
     """True if a person is at the terminal. Counts for the first epoch of a session."""
-    called_for: Callable[[], Collection[str]]
+    requested_tools: Callable[[], Collection[str]]
     """Returns the names of tools that settings or what is stored speak of. Blocks."""
     count: Count
     schemas: Schemas = ()
@@ -52,7 +52,7 @@ class ToolOffer:
 
     def select(self, window: int, conversation: Conversation, words: str = "", called: Collection[str] = ()) -> Schemas:
         """Decide on the tools of the next epoch of a conversation, in a window of so many tokens. `words` is the first
-        message of a session, `called` what `called_for` returned."""
+        message of a session, `called` what `requested_tools` returned."""
         requested = {*called, *(call.name for item in conversation.items for call in item.message.tool_calls)}
         attended = self.attended
         folded, before = words.casefold(), canonical(conversation.epoch.tools).decode()
@@ -60,7 +60,7 @@ class ToolOffer:
             if tool.asks and conversation.epoch.tools:  # the first epoch decides: another text would miss the cache
                 attended = tool.name in before
             spoken = [re.escape(word) for word in (tool.name, *tool.words) if word in folded]
-            if spoken and tool.behind and not tool.server and re.search(SPOKEN_OF.format("|".join(spoken)), folded):
+            if spoken and tool.behind and not tool.server and re.search(MENTION.format("|".join(spoken)), folded):
                 requested.add(tool.name)
         attempts = ((requested, conversation.epoch.tools, True), ((), (), True), ((), (), False))
         for offered, sent_tools, wraps in attempts:
@@ -112,7 +112,7 @@ class ToolOffer:
         servers = _describe_servers([tool for tool in behind if tool.server])
         servers += [f"{name} (starting)" for name in self.registry.starting]
         if servers:
-            listed = name_first(servers, MOST_NAMED)
+            listed = name_first(servers, MAX_NAMED)
             lines.append(f"- MCP servers {listed}: pass search words as `name` to find their tools")
         for definition in definitions:
             if definition["function"]["name"] == USE_TOOL:

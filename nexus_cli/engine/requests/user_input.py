@@ -22,7 +22,7 @@ from nexus_cli.core.typed_text import AttachedText, find_attached_texts
 from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
 from nexus_cli.engine.requests.control import Control
 
-_LEAST, _FEWEST, _MOST = 32_000, 4, 32
+_MIN, _FEWEST, _MAX = 32_000, 4, 32
 """Least characters of a chunk (about one recall), fewest and most chunks of an index."""
 _LINE_TOKENS = 80
 """Most tokens of a chunk's line."""
@@ -42,7 +42,7 @@ def indexed_marker(text: str, drop_id: str, *, first_line: int, cap: int) -> Mar
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
         low, high = (start, end) if start < end else (0, total)
-        chunks = min(_MOST, (high - low) // _LEAST, cap // _SHARE // _LINE_TOKENS)
+        chunks = min(_MAX, (high - low) // _MIN, cap // _SHARE // _LINE_TOKENS)
         if chunks < _FEWEST:
             return line(start, end, total, tokens)
         head = f'[{chunks} chunks: recall("{drop_id}", "A:B") reads a chunk, or searches it with a query]'
@@ -57,7 +57,7 @@ def _chunk_rows(text: str, low: int, high: int, chunks: int, first_line: int) ->
     starts = [low]
     for n in range(1, chunks):
         offset = low + (high - low) * n // chunks
-        line = text.find("\n", offset, offset + _LEAST // 4) + 1
+        line = text.find("\n", offset, offset + _MIN // 4) + 1
         starts.append(line or offset)
     rows, number = [], first_line + text.count("\n", 0, low)
     for start, end in zip(starts, [*starts[1:], high], strict=True):
@@ -71,7 +71,7 @@ def _chunk_rows(text: str, low: int, high: int, chunks: int, first_line: int) ->
 
 REQUEST_SHARE = 0.6
 """Share of the budget without system text and tools that one message may use; a longer one is elided."""
-LEAST_CAP = 64
+MIN_CAP = 64
 """Least tokens of a message, and of an attached text that is clipped by itself."""
 _JOINS = 4
 """Tokens that an attached text may gain where it joins the text around it."""
@@ -125,7 +125,7 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
     )
     sizes = [count_large(text[attached_text.start : attached_text.end], cap, count) for attached_text in attached_texts]
     shares = share_room(sizes, cap - count_large(around, cap, count) - _JOINS * len(attached_texts))
-    if not attached_texts or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
+    if not attached_texts or any(share < min(size, MIN_CAP) for share, size in zip(shares, sizes, strict=True)):
         return [(AttachedText("the input", 0, len(text)), cap)]
     return list(zip(attached_texts, shares, strict=True))
 
@@ -134,7 +134,7 @@ def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     window = context.conversation.counts()
     available = context.estimate.countable(context.budget.available, window, kind_of(text[:SAMPLE]).alone)
-    return max(LEAST_CAP, int((available - window.fixed) * REQUEST_SHARE))
+    return max(MIN_CAP, int((available - window.fixed) * REQUEST_SHARE))
 
 
 def find_all(part: str, text: str) -> Iterator[tuple[int, int]]:

@@ -23,6 +23,7 @@ from nexus_cli.ledger.sessions import FIRST_TEXT
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.last_exchange import title_of
 from nexus_cli.reports.page.chart import LAYERS, draw_chart
+from nexus_cli.reports.page.conversation_html import TIME, Block, ConversationHtml, Fold
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import (
     ALONE,
@@ -32,7 +33,6 @@ from nexus_cli.reports.page.request_figures import (
     describe_request,
     list_request_figures,
 )
-from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
 from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
 from nexus_cli.reports.timeline import session_timeline
 
@@ -42,7 +42,7 @@ FOR_PANELS = 0.5
 """Most of a page that the panels of requests take; the oldest are left out."""
 TITLE = 200
 """Most characters of the title."""
-MOST_PARTS = 6
+MAX_PARTS = 6
 """Most drops and sections that the panel of a request lists."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
@@ -56,7 +56,7 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     value = session_timeline(ledger, info.id, maxsize)
     requests = list(list_request_figures(log, entries, settings))
     replies = {request.row.manifest.last + 1: request for request in requests}
-    talk = Talk(markup, list(Replay(log, info.folder, is_whole=True).events()), replies)
+    talk = ConversationHtml(markup, list(Replay(log, info.folder, is_whole=True).events()), replies)
     by_id = {entry.id: entry for entry in entries}
     blocks, between = list[Block](), list[tuple[str, Block]]()
     for row in value["rows"]:
@@ -167,13 +167,13 @@ def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps:
     if row.finish and row.finish not in ("stop", "tool_calls"):
         facts.append(markup.text(row.finish))
     sections = sorted((part for part in request_figures.sections if part[1]), key=lambda part: -part[1])
-    listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:MOST_PARTS])
-    listed += f" and {len(sections) - MOST_PARTS} smaller" if len(sections) > MOST_PARTS else ""
+    listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:MAX_PARTS])
+    listed += f" and {len(sections) - MAX_PARTS} smaller" if len(sections) > MAX_PARTS else ""
     cause = markup.text(CAUSES.get(request_figures.rewrite, request_figures.rewrite))
     rewritten = f"<p>The window was rewritten before this request: {cause}.</p>" if request_figures.rewrite else ""
-    summaries = [part for part in request_figures.window_parts[:-MOST_PARTS] if part.form not in ALONE]
-    older_parts = [part for part in request_figures.window_parts[:-MOST_PARTS] if part.form in ALONE]
-    part_items = "".join(f"<li>{_describe_part(part)}</li>" for part in request_figures.window_parts[-MOST_PARTS:])
+    summaries = [part for part in request_figures.window_parts[:-MAX_PARTS] if part.form not in ALONE]
+    older_parts = [part for part in request_figures.window_parts[:-MAX_PARTS] if part.form in ALONE]
+    part_items = "".join(f"<li>{_describe_part(part)}</li>" for part in request_figures.window_parts[-MAX_PARTS:])
     earlier = "".join(f"<li>{_describe_part(part)}</li>" for part in summaries)
     if older_parts:
         tokens = plural(sum(part.tokens for part in older_parts), "token")
@@ -212,9 +212,9 @@ def _left_out(drops: Sequence[Drop], markup: Markup, session: str) -> str:
     rows = "".join(
         f'<li><a href="#drop-{drop.id}">{drop.id}</a> {markup.text(drop.what)}: {plural(drop.tokens, "token")}, '
         f"{markup.text(name_cause(drop.cause))}</li>"
-        for drop in reversed(drops[-MOST_PARTS:])
+        for drop in reversed(drops[-MAX_PARTS:])
     )
-    more = f"<li>{plural(len(drops) - MOST_PARTS, 'earlier drop')}</li>" if len(drops) > MOST_PARTS else ""
+    more = f"<li>{plural(len(drops) - MAX_PARTS, 'earlier drop')}</li>" if len(drops) > MAX_PARTS else ""
     command = f"nexus drops show {drops[-1].id} --session {session}"
     return f"<h4>Left out</h4><ul>{rows}{more}</ul><p>To read a drop: <code>{command}</code></p>"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.command_names import name_commands
 from nexus_cli.reports.text.lines import cut_line, number
 from nexus_cli.text.cells import cells, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
-ENOUGH = 16
+MIN_COLUMN_CELLS = 16
 """Least useful width of a table's last column, in cells."""
 
 
@@ -143,7 +143,7 @@ class Table(NamedTuple):
         columns = list(zip(names, *cell_rows, strict=True))
         sizes = [max(map(cells, column)) for column in columns[:-1]]
         room = width - sum(sizes) - 2 * len(sizes)
-        if not _roomy(columns[-1], room):
+        if not _has_spare_room(columns[-1], room):
             return lay_out((block for row in cell_rows for block in _paragraph(names, row, width)), width)
         lines, is_right = [], [name in NUMBERS or not (place or name) for place, name in enumerate(names)]
         for row in [names, *cell_rows] if self.headed else cell_rows:
@@ -176,11 +176,11 @@ def _cells(columns: Columns, rows: Iterable[Any]) -> list[list[str]]:
 def aligns(columns: Columns, rows: Iterable[Any], width: int) -> bool:
     """True if a table aligns `rows` at this width, False if it makes paragraphs."""
     filled = list(zip(*_cells(columns, rows), strict=True))
-    return _roomy(filled[-1], width - sum(max(map(cells, column)) + 2 for column in filled[:-1]))
+    return _has_spare_room(filled[-1], width - sum(max(map(cells, column)) + 2 for column in filled[:-1]))
 
 
-def _roomy(last: Sequence[str], room: int) -> bool:
-    return room >= min(ENOUGH, max(map(cells, last)))
+def _has_spare_room(last: Sequence[str], room: int) -> bool:
+    return room >= min(MIN_COLUMN_CELLS, max(map(cells, last)))
 
 
 def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[Paragraph]:

@@ -11,10 +11,10 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cut, one_line
 
-MOST_MEMBERS = 20
+MAX_MEMBERS = 20
 """Most members of a space that are named."""
 
-BACK = "back in the window"
+BACK_IN_WINDOW = "back in the window"
 """Note for a drop whose messages are in the window again."""
 
 
@@ -150,10 +150,10 @@ def when(moment: Any) -> str:
 
 def cut_line(text: Any, room: int) -> str:
     """Return `text` sanitized, on one line of at most `room` cells."""
-    return cut(one_line(str(text or "")[: DENSE * max(1, room)]), max(0, room), "…")
+    return cut(one_line(str(text or "")[: MAX_ZERO_WIDTH * max(1, room)]), max(0, room), "…")
 
 
-DENSE = 8
+MAX_ZERO_WIDTH = 8
 """Most zero-width characters of one cell before a line counts as full."""
 
 
@@ -173,11 +173,11 @@ def sandbox_line(value: JsonObject) -> str:
     return str(value["backend"])
 
 
-def asked_again(again: int, out: int, drops: int) -> str:
+def count_recalled(again: int, out: int, drops: int) -> str:
     """Count the drops still left out that were recalled, and those of all `drops` that are back."""
     if not out:
-        return f"nothing is left out now: {'the drop is' if drops == 1 else f'all {drops:,} are'} {BACK}"
-    return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
+        return f"nothing is left out now: {'the drop is' if drops == 1 else f'all {drops:,} are'} {BACK_IN_WINDOW}"
+    return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK_IN_WINDOW}" if drops > out else "")
 
 
 def describe_missed(value: JsonObject) -> str:
@@ -189,4 +189,4 @@ def describe_missed(value: JsonObject) -> str:
 
 def describe_drop(drop: JsonObject) -> str:
     """Describe a drop, or that it is back in the window."""
-    return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
+    return f"{BACK_IN_WINDOW}: {drop['what']}" if drop.get("back") else str(drop["what"])

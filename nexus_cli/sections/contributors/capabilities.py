@@ -24,7 +24,7 @@ SHORT = 100
 """Most characters of a short description."""
 GUIDE = "`nexus skill use NAME` prints a guide"
 SKILL = "skills"
-NAMED_ELSEWHERE = ("tools", SKILL)
+LISTED_ELSEWHERE = ("tools", SKILL)
 """Categories whose ready items are named elsewhere: in schemas, or in the list of skills."""
 LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credentials": "Credentials"}
 
@@ -90,7 +90,7 @@ def _state(category: str, state: ItemState, value: JsonObject) -> str:
     """Count the items in a state and name them; ready ones only if they are named nowhere else."""
     count = value["counts"][state]
     text = f"{count} {'need setup' if state == ItemState.SETUP and count > 1 else state.replace('_', ' ')}"
-    if state == ItemState.READY and category in NAMED_ELSEWHERE:
+    if state == ItemState.READY and category in LISTED_ELSEWHERE:
         return text
     names = dict[str, list[str]]()
     for item in value["items"]:

@@ -25,7 +25,7 @@ POINTED = 24
 """Least tokens of a sticky fact for which a pointer is worthwhile."""
 SHARE = 0.01
 """Largest share of the window for the lines of one slot, whatever their room."""
-MOST_NAMED = 8
+MAX_NAMED = 8
 """Most facts without a line that are named for the person; the others are counted."""
 ABOUT: Mapping[MemorySlot, str] = {
     MemorySlot.USER: "of the person",
@@ -92,7 +92,7 @@ def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
 
 
 def _names(facts: Sequence[Value]) -> str:
-    return f"facts {name_first([fact['id'] for fact in facts], MOST_NAMED)}"
+    return f"facts {name_first([fact['id'] for fact in facts], MAX_NAMED)}"
 
 
 CONTRIBUTORS = (

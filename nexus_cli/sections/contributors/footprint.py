@@ -8,7 +8,7 @@ from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most tools that are named; the others are counted together."""
 
 
@@ -28,11 +28,9 @@ def render(value: Value, view: View) -> Sections:
         return ()
     full = f"[nexus: {_text(turns, calls, len(calls))}]"
     pointer = f'[nexus: earlier in this session: recall("{DROP}")]'
-    capped = len(calls) > MOST_NAMED
+    capped = len(calls) > MAX_NAMED
     short = (
-        (f'[nexus: {_text(turns, calls, MOST_NAMED)}; all of them: recall("{DROP}")]', pointer)
-        if capped
-        else (pointer,)
+        (f'[nexus: {_text(turns, calls, MAX_NAMED)}; all of them: recall("{DROP}")]', pointer) if capped else (pointer,)
     )
     forms = (full, *shrink_forms(short, view.count)) if capped else shrink_forms((full, *short), view.count)
     order, least = Phase.HISTORY, int(capped)

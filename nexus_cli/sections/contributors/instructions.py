@@ -26,7 +26,7 @@ from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections, un
 
 SLOTS = {"global": 8, "ancestor": 9, "local": 10}
 SLOT_OF_RULES = 12
-MOST_GLOBS = 5
+MAX_GLOBS = 5
 """Most globs of a rule that its header has."""
 PRIORITY = 92
 SHORT = 400
@@ -170,7 +170,7 @@ def read_path_rules(sources: Sources) -> Value:
     gate = UnaskedFiles(project_root(real_path(sources.cwd)), sources.is_denied)
     layers = layers_below(sources.cwd, touched, sources.instructions, gate, sources.find_denial)
     pairs = [(layer.header, layer) for layer in layers] + [
-        (f"# Rules for {one_line(', '.join(rule.globs[:MOST_GLOBS]))} ({one_line(str(rule.folder))})", rule)
+        (f"# Rules for {one_line(', '.join(rule.globs[:MAX_GLOBS]))} ({one_line(str(rule.folder))})", rule)
         for rule in list_path_rules(sources.cwd, gate)
         if rule.text and rule.globs and any(map(rule.names, touched))
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.text_file import odd_file, read_text
+from nexus_cli.config.text_file import describe_special_file, read_text
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -33,7 +33,7 @@ def read(sources: Sources) -> Value:
     except NexusError:
         return {}
     if file_text is None:
-        odd = one_line(odd_file(path))
+        odd = one_line(describe_special_file(path))
         return {"path": replace_surrogates(str(path)), "text": "", "notice": odd, "beyond": 0} if odd else {}
     text = replace_surrogates(file_text.text).replace("\r\n", "\n").strip()
     if not (text or file_text.beyond):

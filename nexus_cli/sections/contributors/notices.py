@@ -15,7 +15,7 @@ from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 FEW = 3
-MOST_HOOK_TEXT = 1000
+MAX_HOOK_TEXT = 1000
 """Characters of a hook's text in its short form."""
 HOOK_SHARE = 20
 """A text of hooks above one part in so many of the window is shortened."""
@@ -59,7 +59,7 @@ def render_hooks(value: Value, view: View) -> Sections:
         text = notice["text"]
         if not text:
             continue
-        short = [f'{text[:MOST_HOOK_TEXT]}... recall("{DROP}")', f'[text of {event} hooks: recall("{DROP}")]']
+        short = [f'{text[:MAX_HOOK_TEXT]}... recall("{DROP}")', f'[text of {event} hooks: recall("{DROP}")]']
         forms = (text,) if view.count(text) * HOOK_SHARE <= view.window else shrink_forms((text, *short), view.count)
         name = f"hooks.{event}"
         sections.append(

@@ -12,7 +12,7 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most files that are named."""
 LONGEST = 60
 """Most characters of a name or a subject."""
@@ -23,8 +23,8 @@ def read(sources: Sources) -> Value:
     repository = sources.repository()
     if not repository:
         return {}
-    dirty = name_first([*map(_quote, repository["dirty"])], MOST_NAMED)
-    commits = ", ".join(map(_quote, repository["subjects"][:MOST_NAMED]))
+    dirty = name_first([*map(_quote, repository["dirty"])], MAX_NAMED)
+    commits = ", ".join(map(_quote, repository["subjects"][:MAX_NAMED]))
     uncommitted = f"{plural(len(repository['dirty']), 'file')} ({dirty})" if dirty else "nothing"
     branch, work = _quote(repository["branch"]), repository.get("work")
     state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}"

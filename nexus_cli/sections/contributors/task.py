@@ -12,7 +12,7 @@ from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 GOALS = 8
 """Most open goals with their own section, the newest ones."""
-MOST_DONE = 2
+MAX_DONE = 2
 """Most reached goals with their own section, the newest ones, so that the model does not continue them."""
 STEPS, FEW_STEPS = 6, 1
 LONGEST = 160
@@ -46,11 +46,11 @@ def render(value: Value, view: View) -> Sections:
     """Render `Goal g1: TEXT; open: STEP; STEP (2 of 4)`, in its short form only with the next step; and the number of
     other goals."""
     open_ones = [goal for goal in value if not goal["done"]][-GOALS:]
-    reached = [goal for goal in value if goal["done"]][-MOST_DONE:]
+    reached = [goal for goal in value if goal["done"]][-MAX_DONE:]
     listed = [goal for goal in value if goal in open_ones or goal in reached]
     unlisted = [goal for goal in value if goal not in listed]
     sections = [_section(goal["id"], slot, *_forms(goal, view.count)) for slot, goal in enumerate(listed)]
-    return (*sections, *([_section("more", len(listed), _more(unlisted), 1)] if unlisted else []))
+    return (*sections, *([_section("more", len(listed), _list_other_goals(unlisted), 1)] if unlisted else []))
 
 
 def _section(name: str, slot: int, forms: tuple[str, ...], least: int) -> Section:
@@ -70,7 +70,7 @@ def _forms(goal: Value, count: Count) -> tuple[tuple[str, ...], int]:
     return (full, *shrink_forms((capped + WHOLE_HINT, short), count)), 1
 
 
-def _more(unlisted: Sequence[Value]) -> tuple[str, ...]:
+def _list_other_goals(unlisted: Sequence[Value]) -> tuple[str, ...]:
     """List all goals without their own section, and their number."""
     still = sum(1 for goal in unlisted if not goal["done"])
     pointer = f'[{plural(len(unlisted), "older goal")}, {still} of them open: recall("{DROP}")]'

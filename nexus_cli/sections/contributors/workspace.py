@@ -45,7 +45,7 @@ def render(value: Value, view: View) -> Sections:
 
 def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str]:
     counted, kinds = value["folders"], [f"{count:,} {name}" for name, count in value["languages"]]
-    lines = [f"{_size(value)}: {_some(kinds, languages, ' language')}" if kinds else _size(value)]
+    lines = [f"{_size(value)}: {_shorten_list(kinds, languages, ' language')}" if kinds else _size(value)]
     inside = [f"{name}/ ({count:,})" for name, count in counted[:folders]]
     if len(counted) > folders:
         inside.append(
@@ -54,11 +54,11 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
     if inside:
         lines.append(f"Folders (files): {', '.join(inside)}")
     if notable and value["notable"]:
-        lines.append(f"At the top: {_some(value['notable'], notable)}")
+        lines.append(f"At the top: {_shorten_list(value['notable'], notable)}")
     return lines
 
 
-def _some(names: Sequence[str], most: int, noun: str = "") -> str:
+def _shorten_list(names: Sequence[str], most: int, noun: str = "") -> str:
     """Return the first of `names`, and the number of the others, which are `noun` (singular)."""
     omitted = len(names) - most
     more = f"{omitted} more{noun}{'s' * bool(noun and omitted > 1)}"

@@ -88,7 +88,7 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
 
 def _facts(session: BaseSession) -> list[Fact]:
     """Return the facts of every slot, the newest first; raise `UsageError` without a ledger."""
-    if session.is_bare:
+    if session.has_no_ledger:
         raise UsageError(
             "no memory",
             "another program created this session without a ledger",

@@ -22,7 +22,7 @@ LONGEST = 60
 
 def find_title_act(session: BaseSession) -> Act | None:
     """Return the act in which a model names the session, if it has had one turn and has no name; else None."""
-    if not session.engine.settings.ui.title_model or session.is_bare:
+    if not session.engine.settings.ui.title_model or session.has_no_ledger:
         return None
     try:
         info = session.ledger.session(session.id)

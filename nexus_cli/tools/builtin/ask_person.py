@@ -9,7 +9,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import PersonQuestions
 from nexus_cli.core.tool import ToolContext
 
-MOST_QUESTIONS, MOST_CHOICES = 4, 9
+MAX_QUESTIONS, MAX_CHOICES = 4, 9
 NOBODY = "nobody can be asked here: decide yourself, and say what you assumed"
 NO_ANSWER = "the person gave no answer: decide yourself, and say what you assumed"
 
@@ -35,10 +35,10 @@ async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult
         PersonQuestion(question_arguments.question.strip(), tuple(filter(str.strip, question_arguments.choices)))
         for question_arguments in arguments.questions
     ]
-    if not 0 < len(questions_asked) <= MOST_QUESTIONS or not all(question.text for question in questions_asked):
-        return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with text", ran=False)
-    if any(len(question.choices) > MOST_CHOICES for question in questions_asked):
-        return ToolResult(error=f"a question can have at most {MOST_CHOICES} choices", ran=False)
+    if not 0 < len(questions_asked) <= MAX_QUESTIONS or not all(question.text for question in questions_asked):
+        return ToolResult(error=f"ask 1 to {MAX_QUESTIONS} questions, each with text", ran=False)
+    if any(len(question.choices) > MAX_CHOICES for question in questions_asked):
+        return ToolResult(error=f"a question can have at most {MAX_CHOICES} choices", ran=False)
     questions = context.service(PersonQuestions)
     if not questions.can_ask:
         return ToolResult(error=NOBODY, ran=False)

@@ -28,12 +28,12 @@ from nexus_cli.tools.process import ProcessResult, find_shell
 from nexus_cli.tools.process import run_process as run_process
 
 DEFAULT_SECONDS = 120
-MOST_SECONDS = 3600
+MAX_SECONDS = 3600
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
-_MOST_RESTORED = 20
+_MAX_RESTORED = 20
 """Most changed protected places listed in a result."""
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 """Most changed protected places shown to the person."""
 _PASSES_ERRORS = re.compile(r"2>&1|\|&")
 """The signs that pass a program's errors into its pipe."""
@@ -65,7 +65,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
             return ToolResult(error="background commands are not available in this session", ran=False)
         started: ToolResult = await jobs.start(arguments.command, context, arguments.timeout)
         return started
-    seconds = min(arguments.timeout or DEFAULT_SECONDS, MOST_SECONDS)
+    seconds = min(arguments.timeout or DEFAULT_SECONDS, MAX_SECONDS)
     loop = asyncio.get_running_loop()
     shell, command = find_shell(context.cwd), arguments.command
     ended: list[ProcessResult] = []
@@ -98,7 +98,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         outcome = task.result()
     except asyncio.CancelledError:
         if ended:
-            _tell_restored(ended[0].restored, context)
+            _show_restored(ended[0].restored, context)
         if ended and ended[0].output:
             context.stopped(STYLE.sub("", await asyncio.to_thread(decode_text, ended[0].output)))
         raise
@@ -111,7 +111,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    _tell_restored(outcome.restored, context)
+    _show_restored(outcome.restored, context)
     hidden = "" if outcome.status or not pipe else describe_failed_part(command, pipe, passes_answers=True)
     text = await asyncio.to_thread(_format_result, command, outcome, seconds, sandbox, pipe, hidden)
     pipe_statuses = pipe if any(pipe[:-1]) else ()
@@ -153,12 +153,12 @@ async def _adopt(command: str, context: ToolContext, process: AdoptedProcess, sa
     return await context.service(Jobs).adopt(command, context, process, "".join(f"{line}\n" for line in lines))
 
 
-def _tell_restored(restored: Sequence[str], context: ToolContext) -> None:
+def _show_restored(restored: Sequence[str], context: ToolContext) -> None:
     """Show the person the protected places that the command had changed."""
-    for line in restored[:_MOST_SHOWN]:
+    for line in restored[:_MAX_SHOWN]:
         context.tell(f"sandbox: {line}")
-    if len(restored) > _MOST_SHOWN:
-        context.tell(f"sandbox: further paths restored or removed: {len(restored) - _MOST_SHOWN:,}")
+    if len(restored) > _MAX_SHOWN:
+        context.tell(f"sandbox: further paths restored or removed: {len(restored) - _MAX_SHOWN:,}")
 
 
 def _format_result(
@@ -166,9 +166,9 @@ def _format_result(
 ) -> str:
     """Return the output with its notes; `hidden` is the failed part of a pipe whose last part did not fail, or ""."""
     text, styles = STYLE.subn("", decode_text(outcome.output, outcome.uncounted))
-    notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *outcome.restored[:_MOST_RESTORED])]
-    if len(outcome.restored) > _MOST_RESTORED:
-        lines.append(f"[sandbox: further paths restored or removed: {len(outcome.restored) - _MOST_RESTORED:,}]")
+    notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *outcome.restored[:_MAX_RESTORED])]
+    if len(outcome.restored) > _MAX_RESTORED:
+        lines.append(f"[sandbox: further paths restored or removed: {len(outcome.restored) - _MAX_RESTORED:,}]")
     # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's;
     # with `2>&1` it has the failed part's errors.
     is_own = not pipe or outcome.status or (hidden and _PASSES_ERRORS.search(command))

@@ -13,7 +13,7 @@ from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
 from nexus_cli.tools.editor_texts import (
-    OTHER_CHANGES,
+    CONFLICTING_CHANGES,
     STALE,
     WrittenFile,
     read_for_edit,
@@ -115,7 +115,7 @@ def _change(
         after = _apply(text, edits, stop)
     except ToolError as error:
         raise ToolError(f"{STALE}\n{error}") from error  # with the nearest lines, which may be all that it needs
-    return content, text, replace(after, notes=(*after.notes, OTHER_CHANGES))
+    return content, text, replace(after, notes=(*after.notes, CONFLICTING_CHANGES))
 
 
 def _error(path: str, error: OSError | ToolError, context: ToolContext) -> ToolResult:

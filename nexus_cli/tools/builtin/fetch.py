@@ -11,7 +11,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.wait_conditions import check_url
 from nexus_cli.tools.web_page import PageError, WebPage, convert_page, is_private_name, request_page
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 NOT_PUBLIC = "{} is not an address of the public internet (for a server of a job, use curl in bash)"
 
 
@@ -27,7 +27,7 @@ async def run(arguments: FetchArguments, context: ToolContext) -> ToolResult:
     url = urldefrag(arguments.url.strip()).url
     if refused := await check(arguments, context):
         return refused
-    for _ in range(MOST_REDIRECTS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         try:
             page = await run_in_thread(lambda stop, url=url: request_page(url))  # type: ignore[misc]
             if not page.target:
@@ -48,7 +48,7 @@ async def run(arguments: FetchArguments, context: ToolContext) -> ToolResult:
                 f"{url} redirects to {target}, which is not fetched without approval: call fetch with that address."
             )
         url = target
-    return ToolResult(error=f"more than {MOST_REDIRECTS} redirects, the last one to {url[:500]}")
+    return ToolResult(error=f"more than {MAX_REDIRECTS} redirects, the last one to {url[:500]}")
 
 
 async def check(arguments: FetchArguments, context: ToolContext) -> ToolResult | None:

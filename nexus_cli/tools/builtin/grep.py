@@ -31,13 +31,13 @@ from nexus_cli.tools.patterns import PathPattern
 
 SECONDS = 60.0
 LIMIT = 100
-MOST_ASKED = 20
+MAX_ASKED = 20
 """Most files with a match for whose text the person's editor is asked."""
 _BATCH = 60_000
 _WORKER, _DECODER = (Path(str(module.__file__)).read_text(encoding="utf-8") for module in (grep_worker, decode))
 """Read once: if nexus is installed in the project, a command may change the files."""
-_OTHER_DIALECT = re.compile(r"\\[^wWdDsSbB.+*?()\[\]{}|^$/\\-]|\(\?(?!:)|\[[^]]*(?:\[|&&|--|~~)|\n")
-_UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
+_DIALECT_SYNTAX = re.compile(r"\\[^wWdDsSbB.+*?()\[\]{}|^$/\\-]|\(\?(?!:)|\[[^]]*(?:\[|&&|--|~~)|\n")
+_AMBIGUOUS_BYTES = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
 """Bytes that dialects or encodings may treat differently: `rg` must not rule out a file with one of them."""
 
 
@@ -115,7 +115,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
         result = ToolResult(text, uncounted=outcome.uncounted, counts=counts, more=has_more)
         output_lines = set(text.splitlines())
         folders = [root / name for name in names if not is_folder or prefix + name in output_lines]
-        unsaved = find_unsaved(root, folders[:MOST_ASKED], context.services)
+        unsaved = find_unsaved(root, folders[:MAX_ASKED], context.services)
         line = f"[searched as saved; the editor has unsaved changes in: {', '.join(prefix + name for name in unsaved)}]"
         return result.with_line(line) if unsaved else result
     explained = outcome.status in (grep_worker.BAD_PATTERN, grep_worker.NO_FOLDER)
@@ -135,10 +135,23 @@ def _narrow_by_rg(
 ) -> Sequence[str]:
     """Return the files that `rg` cannot rule out; all files without `rg`, or if it may read the pattern differently."""
     pattern = arguments.pattern
-    if rg is None or len(names) < 2 or not pattern or "\0" in pattern or _OTHER_DIALECT.search(pattern):
+    if rg is None or len(names) < 2 or not pattern or "\0" in pattern or _DIALECT_SYNTAX.search(pattern):
         return names
     case = ["-i"] if arguments.ignore_case else []
-    fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
+    fixed = [
+        rg,
+        "--no-config",
+        "--no-messages",
+        "--color=never",
+        "-l",
+        "-0",
+        "-a",
+        *case,
+        "-e",
+        pattern,
+        "-e",
+        _AMBIGUOUS_BYTES,
+    ]
     paths = {name for name in names if _too_large(root / name)}  # `rg` would read all of them
     for batch in _batches([name for name in names if name not in paths]):
         argv = [*fixed, "--", *(f"./{name}" for name in batch)]

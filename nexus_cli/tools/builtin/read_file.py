@@ -34,7 +34,7 @@ from nexus_cli.tools.files import (
 )
 from nexus_cli.tools.outline import outline_text
 
-MOST_PARTS = 50
+MAX_PARTS = 50
 _RANGE = {"first", "total"}
 """Figures of a range, which parts do not add up to."""
 
@@ -62,8 +62,8 @@ async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
     for typed in arguments.more:
         path, ranges = split_ranges(typed)
         parts += [ReadFileArguments(path, max(1, first), count) for first, count in ranges] or [ReadFileArguments(path)]
-    if len(parts) > MOST_PARTS:
-        return ToolResult(error=f"{len(parts)} parts in one call; at most {MOST_PARTS}", ran=False)
+    if len(parts) > MAX_PARTS:
+        return ToolResult(error=f"{len(parts)} parts in one call; at most {MAX_PARTS}", ran=False)
     results = list[ToolResult]()
     last: dict[Path, FileContent | list[str]] = {}
     for part in parts:

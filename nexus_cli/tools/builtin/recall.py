@@ -14,9 +14,9 @@ from nexus_cli.core.tool import ToolContext
 _RANGE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*")
 _HEADER = 64
 """Tokens reserved for the line with the piece's range."""
-_AROUND, _MOST_AROUND = 200, 1000
+_AROUND, _MAX_AROUND = 200, 1000
 """Characters shown around each match of a query, and around a single one: usually a whole function."""
-_MOST_HITS = 10_000
+_MAX_HITS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -
 
 
 def _find_all(text: str, start: int, end: int, query: str) -> tuple[list[tuple[int, int]], int]:
-    """Return the first `_MOST_HITS` places of `query`, ignoring case, and the number of all."""
+    """Return the first `_MAX_HITS` places of `query`, ignoring case, and the number of all."""
     places: list[tuple[int, int]] = []
     total = 0
     for match in re.compile(re.escape(query), re.IGNORECASE).finditer(text, start, end):
         total += 1
-        if len(places) < _MOST_HITS:
+        if len(places) < _MAX_HITS:
             places.append(match.span())
     return places, total
 
@@ -91,7 +91,7 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
     if not total:
         return ""
     spots: list[tuple[int, int]] = []
-    around = max(_AROUND, _MOST_AROUND // total)
+    around = max(_AROUND, _MAX_AROUND // total)
     for first, last in places:
         low, high = max(start, first - around), min(end, last + around)
         # Extend to whole lines, if there are any.

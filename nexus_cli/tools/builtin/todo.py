@@ -7,7 +7,7 @@ from typing import Literal
 
 from nexus_cli.core.memo_kinds import TODO_STATE
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, count_items
+from nexus_cli.core.todo import LONGEST_TEXT, MAX_ITEMS, count_items
 from nexus_cli.core.tool import ToolContext
 
 
@@ -29,8 +29,8 @@ class TodoArguments:
 async def run(arguments: TodoArguments, context: ToolContext) -> ToolResult:
     """Return the figures of the new list; an empty one removes it."""
     items = [asdict(item) for item in arguments.items]
-    if len(items) > MOST_ITEMS:
-        return ToolResult(error=f"{len(items)} items are too many: at most {MOST_ITEMS}", ran=False)
+    if len(items) > MAX_ITEMS:
+        return ToolResult(error=f"{len(items)} items are too many: at most {MAX_ITEMS}", ran=False)
     long = next((number for number, item in enumerate(items, 1) if len(item["text"]) > LONGEST_TEXT), None)
     if long is not None:
         return ToolResult(error=f"item {long} is too long: at most {LONGEST_TEXT} characters", ran=False)

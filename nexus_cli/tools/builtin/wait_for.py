@@ -19,7 +19,7 @@ from nexus_cli.core.duration import A_DURATION, format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.local_time import SUCH_AS, parse_time
+from nexus_cli.core.local_time import ZONE_EXAMPLES, parse_time
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
 from nexus_cli.core.services import Jobs, Waits
@@ -48,7 +48,7 @@ from nexus_cli.tools.wait_conditions import (
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
 """Most characters of `Wait.why`; the value of the wait is never cut."""
-MOST_SECONDS_IN_CALL = 600.0
+MAX_SECONDS_IN_CALL = 600.0
 """Most seconds of a wait within the call, which leaves nothing and ends no job."""
 FOR_JOB = 120.0
 """Seconds that a call waits for an address of a job, without a limit of its own."""
@@ -109,7 +109,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     is_own = jobs is not None and bool(address) and jobs.owns(address)
     if is_own and until is None:
         until = now + FOR_JOB
-    is_here = until is not None and wait.kind != "service" and (is_own or until - now <= MOST_SECONDS_IN_CALL)
+    is_here = until is not None and wait.kind != "service" and (is_own or until - now <= MAX_SECONDS_IN_CALL)
     is_local = bool(address) and is_own_address(urlsplit(address).hostname or "")
     # What was granted as an address of a job is no other one's, also if the last job has just ended.
     may_reach = jobs is None or not is_local or context.may_reach(address) is True
@@ -235,6 +235,6 @@ def _wait_for_time(text: str, now: float) -> Wait:
     try:
         until = now + seconds if seconds is not None else parse_time(text, now)
     except (ValueError, OverflowError, NexusError):
-        raise ToolError(f"time {text[:80]!r} is neither {A_DURATION} nor a time. {SUCH_AS}") from None
+        raise ToolError(f"time {text[:80]!r} is neither {A_DURATION} nor a time. {ZONE_EXAMPLES}") from None
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Wait("time", f"it is {moment}", {"time": moment, "at": until}, until)

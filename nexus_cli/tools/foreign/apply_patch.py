@@ -20,7 +20,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, unified_diff
-from nexus_cli.tools.editor_texts import OTHER_CHANGES, STALE, note_written, read_for_edit, write_shown_file
+from nexus_cli.tools.editor_texts import CONFLICTING_CHANGES, STALE, note_written, read_for_edit, write_shown_file
 from nexus_cli.tools.exact_edit import ExactEdit, apply_edits, describe_nearest, find_lines
 from nexus_cli.tools.files import (
     ToolError,
@@ -350,7 +350,7 @@ def _digest(changes: Sequence[_Change]) -> str:
 
 
 def _title(change: _Change) -> str:
-    note = f" [{OTHER_CHANGES}]" if change.is_stale else ""
+    note = f" [{CONFLICTING_CHANGES}]" if change.is_stale else ""
     if change.moved is not None:
         return f"moved {change.path} to {change.moved.name}{note}"
     return f"{'deleted' if change.after is None else 'updated' if change.digest else 'created'} {change.path}{note}"

@@ -21,17 +21,17 @@ from urllib.parse import unquote, urlsplit
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Attachments, Part, ReadFile, image_type
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.file_names import find_spelling, looks_like_file, nearest_path, resolve_spelling
-from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
+from nexus_cli.core.image_check import MAX_BYTES, describe_bad_image
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.text.lines import describe_attached, plural
-from nexus_cli.ui.input.piped import MOST_INPUT, PDF, Input, Reader
+from nexus_cli.ui.input.piped import MAX_INPUT, PDF, Input, Reader
 
 if TYPE_CHECKING:
     from nexus_cli.tools.documents import DocumentPart
 
 NAMES = 200
 """Most names of a mentioned folder that are listed."""
-_MOST = 1000
+_MAX = 1000
 """Most words with an `@` that are checked in one message."""
 
 _MENTION = re.compile(
@@ -194,7 +194,7 @@ def _chosen_lines(read: Input, name: str, label: str, lines: tuple[int, int]) ->
     if not 1 <= first <= last:
         raise UsageError(label, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
-        which = f"only the first {MOST_INPUT >> 20} MiB can be attached: " if read.uncounted else "the file has "
+        which = f"only the first {MAX_INPUT >> 20} MiB can be attached: " if read.uncounted else "the file has "
         raise UsageError(label, f"{which}{plural(count, 'line')}", "Choose other lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
@@ -211,7 +211,7 @@ def _pdf_pages(descriptor: int, name: str, label: str, pages: tuple[int, int] | 
     first, limit = _first_and_limit(pages, "page", label)
     try:
         with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(MOST_INPUT)
+            data = file.read(MAX_INPUT)
         part = read_pdf(data, first, limit, StopFlag(), project_root(Path.cwd()))
     except (ToolError, OSError) as error:
         why = f"it {error}" if isinstance(error, ToolError) else str(error.strerror)
@@ -272,7 +272,7 @@ def _hint(name: str, error: OSError | ValueError, folder: str) -> str:
 
 def _image(descriptor: int, kind: str, name: str, label: str) -> Part:
     with open(descriptor, "rb", closefd=False) as file:
-        data = file.read(MOST_BYTES)
+        data = file.read(MAX_BYTES)
     if why := describe_bad_image(data, os.fstat(descriptor).st_size):
         raise UsageError(label, why, "Attach another file, or a smaller copy")
     return Part(kind, data, name)
@@ -331,8 +331,8 @@ def read_mentions(text: str, folder: Path) -> Mentions:
     """
     gathering = _Gathering(folder)
     for number, match in enumerate(_MENTION.finditer(text)):
-        if number >= _MOST:
-            gathering.mentions.notices.append(f"nexus only checks the first {_MOST:,} @ mentions")
+        if number >= _MAX:
+            gathering.mentions.notices.append(f"nexus only checks the first {_MAX:,} @ mentions")
             break
         if match["quoted"] is not None:
             gathering.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)

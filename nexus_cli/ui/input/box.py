@@ -61,13 +61,13 @@ from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.file_index import FileIndex
 from nexus_cli.ui.input.history import ProjectHistory
 from nexus_cli.ui.input.paste import Pastes, TypedMessage, VisibleCharacters, cut_to_bytes, normalize_newlines
-from nexus_cli.ui.input.piped import MOST_INPUT
+from nexus_cli.ui.input.piped import MAX_INPUT
 
 Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
 
 LONG = 20_000
 """Most characters that are inserted unfolded."""
-SOON = 0.1
+COMPLETION_RETRY_SECONDS = 0.1
 """Seconds before a pending completion is checked again."""
 NARROW = 12
 """Columns below which the prompt is left out."""
@@ -275,7 +275,7 @@ class InputBox:
             return
         self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(text), self.buffer.text, cut=cut))
         if cut:
-            self.notice(f"the pasted text exceeds {MOST_INPUT >> 20} MiB; the rest was cut")
+            self.notice(f"the pasted text exceeds {MAX_INPUT >> 20} MiB; the rest was cut")
 
     async def paste_image(self) -> None:
         """Attach the image on the clipboard at the cursor; show a hint if there is none."""
@@ -388,7 +388,7 @@ class InputBox:
             return
         if state is not None and not state.completions:
             # A completion is pending, perhaps without the list: complete again afterwards.
-            asyncio.get_running_loop().call_later(SOON, self.offer_again, kind)
+            asyncio.get_running_loop().call_later(COMPLETION_RETRY_SECONDS, self.offer_again, kind)
             return
         self.buffer.complete_state = None
         self.buffer.start_completion()

@@ -17,16 +17,16 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-from nexus_cli.ui.input.piped import MOST_INPUT
+from nexus_cli.ui.input.piped import MAX_INPUT
 
 BURST = 256
 """Characters in one read that cannot be typed: without control characters they are a paste."""
 LINES = 48
 """The same limit for text with an Enter; fewer may be typed ahead of a slow program."""
 _READ = 64 * 1024
-_MOST = 1024 * 1024
+_MAX = 1024 * 1024
 """Characters that are read before other events are handled."""
-_LULL = 0.002
+_BURST_END_SECONDS = 0.002
 """Seconds without input that end a burst."""
 _END = "\x1b[201~"
 MODIFIED_ENTER: dict[str, Keys | tuple[Keys, ...]] = {
@@ -49,7 +49,7 @@ class BurstReader(PosixStdinReader):
         if len(data) < BURST:
             return data
         pieces, size = [data], len(data)
-        while size < _MOST and not self.closed and select.select([self.stdin_fd], [], [], _LULL)[0]:
+        while size < _MAX and not self.closed and select.select([self.stdin_fd], [], [], _BURST_END_SECONDS)[0]:
             pieces.append(super().read(count))
             size += len(pieces[-1])
         return "".join(pieces)
@@ -68,7 +68,7 @@ class PasteParser(Vt100Parser):
         super().reset(request)
 
     def feed(self, data: str) -> None:
-        """Parse `data`. A paste becomes one key, of which little more than `MOST_INPUT` characters are kept."""
+        """Parse `data`. A paste becomes one key, of which little more than `MAX_INPUT` characters are kept."""
         if self._in_bracketed_paste:
             self._paste(data)
             return
@@ -93,7 +93,7 @@ class PasteParser(Vt100Parser):
             return
         overlap = len(_END) - 1  # perhaps the beginning of the end
         self._tail = text[-overlap:]
-        if self._size <= MOST_INPUT:
+        if self._size <= MAX_INPUT:
             self._pieces.append(text[:-overlap])
             self._size += len(self._pieces[-1])
 

@@ -28,7 +28,7 @@ from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.text.cells import cells, cut, cut_start
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import quote_mention
-from nexus_cli.ui.input.file_index import MOST_NAMES, FileIndex, list_folder
+from nexus_cli.ui.input.file_index import MAX_NAMES, FileIndex, list_folder
 
 _COMMAND = re.compile(r"/(\S*)")
 _ARGUMENT = re.compile(r"/(\S+) +(.*)")
@@ -36,7 +36,7 @@ _SHELL = re.compile(r"!!?\s*(?:(?P<before>.*\s))?(?P<word>\S*)", re.DOTALL)
 _MENTION = re.compile(r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"'`<>|]*))\Z""")
 COMMONEST = ("help", "plan", "clear", "compact", "context", "model", "resume", "diff", "init", "permissions", "exit")
 """Commands that the menu lists first."""
-_FAR = ("/", "~", "./", "../")
+_OUTSIDE_PREFIXES = ("/", "~", "./", "../")
 """Prefixes of paths that are looked up in their folder, not in the project's list."""
 
 
@@ -130,16 +130,20 @@ class Completions(Completer):
             from nexus_cli.mcp.server_tools import list_resources  # noqa: PLC0415  (few sessions have servers)
 
             if resources := _fitting(place.text, await asyncio.to_thread(list_resources, self._folder)):
-                return resources[:MOST_NAMES]
+                return resources[:MAX_NAMES]
         if place.kind == "file":
-            hits = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
+            hits = (
+                None
+                if place.text.startswith(_OUTSIDE_PREFIXES) or place.text == ".."
+                else await self._index.search(place.text)
+            )
             files = hits if hits else await asyncio.to_thread(list_folder, place.text, self._folder)
             agents = await asyncio.to_thread(find_agents, self._folder) if place.text.strip("./~") else ()
-            return [*_fitting(place.text, agents), *files][:MOST_NAMES]
+            return [*_fitting(place.text, agents), *files][:MAX_NAMES]
         if place.kind == "program":
             if self._programs is None:
                 self._programs = await asyncio.to_thread(list_programs, os.environ.get("PATH", ""))
-            return [name for name in self._programs if name.startswith(place.text)][:MOST_NAMES]
+            return [name for name in self._programs if name.startswith(place.text)][:MAX_NAMES]
         return await asyncio.to_thread(list_folder, place.text, self._folder)
 
     def _takes_choices(self, name: str) -> bool:
@@ -166,7 +170,7 @@ class Completions(Completer):
         if command is None or command.complete is None or desk is None:
             return []
         try:
-            return _fitting(text, command.complete(desk))[:MOST_NAMES]
+            return _fitting(text, command.complete(desk))[:MAX_NAMES]
         except Exception:  # a seam: a failing command must not break the prompt; running it shows the error
             return []
 
@@ -209,7 +213,7 @@ def list_programs(path: str) -> list[str]:
 
 ROWS = 8
 """Most rows of the menu; on a low terminal a third of its height."""
-_NAME, _LEAST_NAME = 0.4, 16
+_NAME, _MIN_NAME = 0.4, 16
 """Largest share of the columns for a name that has an explanation, and the columns that it gets at least."""
 
 
@@ -242,7 +246,7 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
     widest = max((cells(completions[number].display_text) for number in numbers), default=0)
     explained = any(completion.display_meta_text for completion in completions)
     most_cells = max(1, columns - 3)
-    name_width = min(widest, max(min(_LEAST_NAME, most_cells), int(most_cells * _NAME)) if explained else most_cells)
+    name_width = min(widest, max(min(_MIN_NAME, most_cells), int(most_cells * _NAME)) if explained else most_cells)
     fragments: StyleAndTextTuples = []
     for number in numbers:
         shown_completion, current = completions[number], number == selected
@@ -259,8 +263,8 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
     del fragments[-1:]
     if len(completions) > most > 1:
         below = len(completions) - start - room
-        remark = f"{below:,} more" if below else f"{start:,} above"
-        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {remark}", max(1, columns - 1))))
+        encoding_note = f"{below:,} more" if below else f"{start:,} above"
+        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {encoding_note}", max(1, columns - 1))))
     return fragments
 
 

@@ -20,9 +20,9 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.listing import list_files
 
-MOST_NAMES = 50
+MAX_NAMES = 50
 """Most names that one search returns."""
-FRESH = 5.0
+FRESH_SECONDS = 5.0
 """Seconds for which a list counts as fresh; a list that took long counts for longer."""
 LIMIT = 20.0
 """Time limit for listing: a folder that takes longer is not a project."""
@@ -45,7 +45,7 @@ class NameIndex:
         self._lower = [low if low != name else name for low, name in zip(lower, self.names, strict=True)]
         self._base = [low.rstrip("/").rpartition("/")[2] for low in self._lower]
 
-    def best(self, query: str, most: int = MOST_NAMES) -> list[str]:
+    def best(self, query: str, most: int = MAX_NAMES) -> list[str]:
         """Return the best of the names that have the letters of `query` in this order, ignoring case: matches at the
         beginning of the last part, then in it, then in the whole name, then scattered letters. Shorter names win ties.
         """
@@ -130,7 +130,7 @@ class FileIndex:
             timer.cancel()
             if self._due < float("inf"):
                 self._stop = StopFlag()
-                self._due = self._clock() + max(FRESH, 10 * (self._clock() - began))
+                self._due = self._clock() + max(FRESH_SECONDS, 10 * (self._clock() - began))
             first = not self._ready.is_set()
             self._ready.set()
             if first:
@@ -172,4 +172,4 @@ def list_folder(written: str, folder: Path) -> list[str]:
                     names.append(entry.name + ("/" if entry.is_dir() else ""))
     except (OSError, ValueError):
         return []
-    return [parent + slash + name for name in sorted(names)[:MOST_NAMES]]
+    return [parent + slash + name for name in sorted(names)[:MAX_NAMES]]

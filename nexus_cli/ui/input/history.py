@@ -63,7 +63,7 @@ class ProjectHistory(History):
                     None, self.load_history_strings
                 )
             except OSError as error:
-                self._trouble("cannot be read", error)
+                self._report_failure("cannot be read", error)
         async for text in super().load():
             yield text
 
@@ -87,9 +87,9 @@ class ProjectHistory(History):
             append(self._path, json.dumps(record, ensure_ascii=False).encode() + b"\n")
         except OSError as error:
             self._save = False
-            self._trouble("cannot be written", error)
+            self._report_failure("cannot be written", error)
 
-    def _trouble(self, failure: str, error: OSError) -> None:
+    def _report_failure(self, failure: str, error: OSError) -> None:
         if not self._has_warned:
             self._has_warned = True
             self._notice(f"the history {failure}: {self._path}: {reason_of(error)}. Continuing without it")

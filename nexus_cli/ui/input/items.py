@@ -7,7 +7,7 @@ import stat
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import UsageError
-from nexus_cli.ui.input.piped import MOST_INPUT, Reader, decode
+from nexus_cli.ui.input.piped import MAX_INPUT, Reader, decode
 
 PLACE = "{}"
 """Stands for the item in a prompt."""
@@ -18,9 +18,9 @@ def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
 
     Raises `UsageError` for a list that cannot be read, that is binary or above 64 MiB.
     """
-    data = Reader(descriptor, "stdin").read_raw(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError("stdin", f"the list is larger than {MOST_INPUT >> 20} MiB", "Split it")
+    data = Reader(descriptor, "stdin").read_raw(MAX_INPUT + 1)
+    if len(data) > MAX_INPUT:
+        raise UsageError("stdin", f"the list is larger than {MAX_INPUT >> 20} MiB", "Split it")
     if nul:
         return [decode(item, "an item")[0] for item in data.split(b"\0") if item.strip()], ""
     text, notice = decode(data, "stdin") if data else ("", "")

@@ -12,7 +12,7 @@ import threading
 
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.ui.input.piped import MOST_INPUT, decode
+from nexus_cli.ui.input.piped import MAX_INPUT, decode
 
 _CHUNK = 64 * 1024
 
@@ -20,7 +20,7 @@ _CHUNK = 64 * 1024
 class LineBatches:
     """The batches of one descriptor. Use in one event loop."""
 
-    def __init__(self, descriptor: int, lines: int, pause: float, tell: TakeText, most: int = MOST_INPUT) -> None:
+    def __init__(self, descriptor: int, lines: int, pause: float, tell: TakeText, most: int = MAX_INPUT) -> None:
         """Batches have at most `lines` lines and end at `pause` seconds without input; `tell` gets notices."""
         self._descriptor, self._lines, self._pause, self._tell, self._most = descriptor, lines, pause, tell, most
         self._data = bytearray()

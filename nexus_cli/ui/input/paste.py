@@ -16,7 +16,7 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.input.piped import MOST_INPUT
+from nexus_cli.ui.input.piped import MAX_INPUT
 
 FOLDED_LINES = 10
 FOLDED_CHARACTERS = 1000
@@ -70,7 +70,7 @@ def normalize_newlines(data: str) -> str:
     return data.replace("\r\n", "\n").replace("\r", "\n") if "\r" in data else data
 
 
-def cut_to_bytes(data: str, most: int = MOST_INPUT) -> str:
+def cut_to_bytes(data: str, most: int = MAX_INPUT) -> str:
     """Return the longest beginning of `data` that takes at most `most` bytes."""
     if len(data) * 4 <= most:
         return data
@@ -97,7 +97,7 @@ class Pastes:
         if small and not cut and (text.isascii() or not any(mark in self._pastes for mark in MARKS.findall(text))):
             return text
         size = f"{lines:,} lines" if lines > FOLDED_LINES else f"{len(text):,} characters"
-        return self.fold(text, f"pasted {size}" + (f", cut at {MOST_INPUT >> 20} MiB" if cut else ""), beside)
+        return self.fold(text, f"pasted {size}" + (f", cut at {MAX_INPUT >> 20} MiB" if cut else ""), beside)
 
     def fold(self, text: str, title: str, beside: str, *, is_file: bool = False) -> str:
         """Return a character for `text`, shown as `[title]`, with a number if `beside` has one with that label. The

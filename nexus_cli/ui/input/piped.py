@@ -17,13 +17,13 @@ SILENT, PAUSED = 3.0, 10.0
 """Seconds after which an input that is open and sends nothing is reported, before its first bytes and after them."""
 PDF = b"%PDF-"
 """Beginning of a PDF."""
-MOST_INPUT = 64 * 1024 * 1024
+MAX_INPUT = 64 * 1024 * 1024
 """Most bytes of one input that are kept."""
 COUNTED = 1024 * 1024 * 1024
 """Bytes after which an input counts as endless and reading stops."""
 _CHUNK = 64 * 1024
 """Bytes per read: the capacity of a pipe; a larger buffer would only be allocated in vain."""
-_MOST_WAIT = 2**31 - 1
+_MAX_WAIT = 2**31 - 1
 """The longest wait of a poll, in milliseconds."""
 
 
@@ -33,7 +33,7 @@ class Input:
 
     text: str
     uncounted: int
-    """Number of bytes beyond `MOST_INPUT`, which are not kept."""
+    """Number of bytes beyond `MAX_INPUT`, which are not kept."""
     notice: str
     """Note for the person about the reading, or ""."""
 
@@ -67,7 +67,7 @@ class Reader:
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         remaining_seconds = max(0, min(seconds, self._ends - time.monotonic()))
-        return bool(poll.poll(min(1000 * remaining_seconds, _MOST_WAIT)))
+        return bool(poll.poll(min(1000 * remaining_seconds, _MAX_WAIT)))
 
     def report_silence(self) -> None:
         """Wait for bytes, and report a long wait once."""
@@ -110,16 +110,16 @@ class Reader:
         return data
 
     def read(self) -> Input:
-        """Return at most `MOST_INPUT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
-        data = self.read_raw(MOST_INPUT)
-        extra, data = max(0, len(data) - MOST_INPUT), data[:MOST_INPUT]
+        """Return at most `MAX_INPUT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
+        data = self.read_raw(MAX_INPUT)
+        extra, data = max(0, len(data) - MAX_INPUT), data[:MAX_INPUT]
         while not self._ended and len(data) + extra < COUNTED:
             extra += len(self._read())
         text, notice = decode(data, self._name, cut=extra > 0)
         if extra:
-            cut_note = f"kept the first {MOST_INPUT:,} bytes and discarded {extra:,} bytes"
+            cut_note = f"kept the first {MAX_INPUT:,} bytes and discarded {extra:,} bytes"
             if not self._ended:
-                cut_note = f"more than {COUNTED:,} bytes; kept only the first {MOST_INPUT:,}"
+                cut_note = f"more than {COUNTED:,} bytes; kept only the first {MAX_INPUT:,}"
             notice = "; ".join(filter(None, (notice, f"{self._name}: {cut_note}")))
         return Input(text, extra, notice)
 
@@ -136,7 +136,7 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
         is_file = image_type(data) or data.startswith(PDF)
         hint = "Save it as a file and attach that with -f" if is_file else "Convert it first (base64, xxd, strings)"
         raise UsageError(f"{name} is binary", "binary data cannot be sent as text", hint)
-    text, remarks = read.plain, [read.remark] if read.remark else []
+    text, remarks = read.plain, [read.encoding_note] if read.encoding_note else []
     if "\0" in text:
         text = text.replace("\0", NUL)
         remarks.append(f"NUL characters are shown as {NUL}")

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from nexus_cli.core import event as e
-from nexus_cli.tools.registry import tells_person
+from nexus_cli.tools.registry import is_shown_to_person
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.render.drop_batcher import DropBatcher, shell_drops_command
 
@@ -22,7 +22,7 @@ WAITS = "/memory accept"
 """The command in a line that a tool tells the person if the person has to act."""
 LONG_WAIT = 10.0
 """Seconds of a wait before a retry that are worth a line in a log."""
-SILENT_TRIES = 3
+QUIET_RETRIES = 3
 """Tries of a request after which a line says once that it is retried, so that a dead provider is not silent."""
 
 
@@ -63,13 +63,15 @@ class NoticeLines:
             case e.Notice() | e.CompactionDone():
                 self.print_notice(_texts().describe_event(event))
             case e.Retry(attempt=attempt, wait=wait) if self._alone and (
-                event.cut or wait >= LONG_WAIT or attempt == SILENT_TRIES
+                event.cut or wait >= LONG_WAIT or attempt == QUIET_RETRIES
             ):
                 self.print_notice(_texts().describe_event(event))
             case e.AgentEvent(event=e.Notice()) if self._alone:
                 self.print_notice(_texts().describe_event(event))
-            case e.ToolResultEvent() if self._alone and tells_person(event.call.name) and WAITS in event.result.output:
-                self.print_notice(_texts().describe_told(event.result))
+            case e.ToolResultEvent() if (
+                self._alone and is_shown_to_person(event.call.name) and WAITS in event.result.output
+            ):
+                self.print_notice(_texts().describe_shown_result(event.result))
 
     def _noted(self, text: str, role: str = "") -> None:
         """Print a notice unless quiet; all have the same role here."""

@@ -11,8 +11,8 @@ from nexus_cli.text.cells import cut
 from nexus_cli.ui.print.stream import ERASE_LINE, QuietStream, replace_bar
 from nexus_cli.ui.render.theme import choose_theme
 
-SOON = 1.0
-"""Seconds without a bar."""
+DELAY_SECONDS = 1.0
+"""Seconds before the bar appears."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def progress_bar(label: str) -> Iterator[None]:
             nonlocal drawn_text
             seconds = time.monotonic() - begun
             text = cut(f"{label}  {theme.bar(share)}  {seconds:.0f} s", stream.width - 1)
-            if seconds <= SOON or text == drawn_text:
+            if seconds <= DELAY_SECONDS or text == drawn_text:
                 return
             if not drawn_text:
                 stack.enter_context(replace_bar())

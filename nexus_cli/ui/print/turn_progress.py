@@ -23,9 +23,9 @@ from nexus_cli.ui.rows import fit_row
 RATE = 8
 """Frames per second."""
 STOP_KEY = "ctrl+c to stop"
-LEAST_ROWS = 6
+MIN_ROWS = 6
 """Least rows of a terminal for showing running calls and open text above the spinner."""
-SILENT = 10.0
+SILENCE_SECONDS = 10.0
 """Seconds without an event after which a terminal without a spinner gets a line."""
 _OF_QUESTION = (e.ApprovalRequest, e.ApprovalAnswer, e.TurnEnd)
 """Events of a worker that begin or end its question."""
@@ -176,7 +176,7 @@ class TurnProgress:
             await asyncio.sleep(1 / RATE)
             if self._is_drawn:
                 self._live.draw()
-            elif time.monotonic() - self._moved_at >= SILENT:
+            elif time.monotonic() - self._moved_at >= SILENCE_SECONDS:
                 self._moved_at = time.monotonic()
                 self._renderer.show_wait()
 
@@ -188,7 +188,7 @@ class TurnProgress:
         if not (self._is_drawn and self._renderer.moving):
             return []
         rows, width = self._height(), self.err.width
-        live = self._renderer.live(rows // 3 if rows >= LEAST_ROWS else 0)
+        live = self._renderer.live(rows // 3 if rows >= MIN_ROWS else 0)
         spinner, stop = self._renderer.spinner(), f"{self._theme.dot}{STOP_KEY}"
         spinner += stop if cells(without_codes(spinner + stop)) < width else ""
         return [fit_row(line, width - 1) for line in [*live, spinner]]

@@ -10,7 +10,7 @@ from nexus_cli.commands.diff import diff_text
 from nexus_cli.commands.forms import find_form
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.blocks import lay_out
-from nexus_cli.reports.text.door import DOOR
+from nexus_cli.reports.text.command_names import FRONT_END_COMMANDS
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_lines
@@ -24,11 +24,11 @@ def draw_in_theme(form: str, value: JsonObject, width: int, theme: Theme) -> str
     """Return a report as text that cannot harm a terminal, without a newline at its end."""
     if form == "diff":
         return "\n".join(folder_diff_lines(value, width, theme))
-    door = DOOR.set(use_slash_names)
+    door = FRONT_END_COMMANDS.set(use_slash_names)
     try:
         return _draw(form, value, width, theme)
     finally:
-        DOOR.reset(door)
+        FRONT_END_COMMANDS.reset(door)
 
 
 def _draw(form: str, value: JsonObject, width: int, theme: Theme) -> str:

@@ -40,7 +40,7 @@ class Block:
     """Text after the opening marks of a fence: the language, perhaps a file's name."""
     begins: bool = True
     """False for a later part of the same fence, list or line."""
-    torn: bool = False
+    is_continued: bool = False
     """True for a later part of one long line: its first characters have no meaning as the beginning of a line."""
 
 

@@ -39,7 +39,7 @@ BOXES = {"[ ] ": "[ ]", "[x] ": "[x]", "[X] ": "[x]"}
 """Beginnings of a task, with the box that is shown instead of a bullet."""
 GAP = 2
 """Columns between two cells."""
-THINNEST = 5
+MIN_CELL_COLUMNS = 5
 """Least columns of a cell that needs them."""
 WORD = 20
 """Most cells of a word that is not broken: paths, addresses and lines without spaces may be."""
@@ -98,7 +98,7 @@ class _Page:
 
     def prose(self, block: Block) -> Iterator[Text]:
         """Yield the lines of a block that is no fence, as wide as the console."""
-        if block.torn:  # one paragraph, whatever its beginning looks like
+        if block.is_continued:  # one paragraph, whatever its beginning looks like
             inner = _PARSER.parseInline(block.text)
             tokens = [Token("paragraph_open", "p", 1), *inner, Token("paragraph_close", "p", -1)]
         else:
@@ -138,7 +138,7 @@ class _Page:
                 yield Text(signs.rule * self._prose_width(width), "markdown.hr")
             case "blockquote":
                 sign = signs.quote + " " if width - 2 >= LEAST else ""
-                yield from self._behind(node, width, sign, sign, QUOTED, QUOTED)
+                yield from self._prefix_blocks(node, width, sign, sign, QUOTED, QUOTED)
             case "bullet_list" | "ordered_list":
                 yield from self._list(node, width, style)
             case "table":
@@ -160,12 +160,12 @@ class _Page:
             box = _take_box(item) or self._theme.signs.bullet
             sign = f" {box} " if node.type == "bullet_list" else f"{number}.".rjust(room - 1) + " "
             if width - len(sign) >= LEAST:
-                yield from self._behind(item, width, sign, " " * len(sign), "markdown.item.bullet", style)
+                yield from self._prefix_blocks(item, width, sign, " " * len(sign), "markdown.item.bullet", style)
             else:
                 yield Text(sign.strip(), "markdown.item.bullet")
-                yield from self._behind(item, width, "", "", "", style)
+                yield from self._prefix_blocks(item, width, "", "", "", style)
 
-    def _behind(
+    def _prefix_blocks(
         self, node: SyntaxTreeNode, width: int, first: str, later: str, sign_style: str, style: str
     ) -> Iterator[Text]:
         """Yield the blocks in `node` with one text before the first line and another before each following line."""
@@ -215,7 +215,7 @@ class _Page:
         columns = [[row[column] for row in rows] for column in range(len(head))]
         widths = column_widths(
             [max(map(_widest, column)) for column in columns],
-            [max(map(_thinnest, column)) for column in columns],
+            [max(map(_min_column_width, column)) for column in columns],
             width - GAP * (len(head) - 1),
         )
         if widths is None:
@@ -311,7 +311,7 @@ def _widest(text: Text) -> int:
     return max((part.cell_len for part in text.split("\n")), default=0)
 
 
-def _thinnest(text: Text) -> int:
+def _min_column_width(text: Text) -> int:
     """Return the least columns of a cell, so that no usual word of it is broken."""
     words = (size for word in text.plain.split() if (size := cells(word)) <= WORD)
-    return max(1, min(THINNEST, _widest(text)), *words)
+    return max(1, min(MIN_CELL_COLUMNS, _widest(text)), *words)

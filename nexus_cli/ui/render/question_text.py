@@ -17,13 +17,13 @@ from nexus_cli.ui.render.unified_diff import diff_lines, diff_text
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command shown before the question: all, or these numbers from its beginning and its end."""
-LEAST_ROWS, AROUND = 8, 9
+MIN_ROWS, AROUND = 8, 9
 """Least rows for the beginning of a new file; rows of the screen for what stands around it."""
-MOST_REASON = 200
+MAX_REASON = 200
 """Most characters of the model's reason, and of a part of the call, that are shown."""
-MOST_PARTS = 8
+MAX_PARTS = 8
 """Most parts of a call that are named."""
-UNCUT_KINDS = ("later", "send")
+SHOWN_WHOLE = ("later", "send")
 """Kinds of questions whose text is shown completely."""
 _COMMON = re.compile(rf"{OUTSIDE}|{NO_SANDBOX}|{NETWORK}|the command contains a hidden character .*|.* {NOT_KNOWN}")
 """Reasons for a question about a command that its line about the sandbox says, or that are the rule."""
@@ -86,13 +86,13 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
     `number` counts calls that are asked about together; 0 for a single one. On a screen of so many rows as `height` a
     new file is shown by its beginning, so that its name stays in sight; 0 for output that is not on a screen.
     """
-    is_diff = question.kind not in UNCUT_KINDS and looks_like_diff(question.detail)
+    is_diff = question.kind not in SHOWN_WHOLE and looks_like_diff(question.detail)
     details = [] if is_diff else _details(question, width - 1)
     # Lines below the head are not repeated in the head.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
     verb = f"{number} " * bool(number) + _asker(question) + call_verb(question.call)
     below = " " * (2 if _asker(question) else cells(verb) + 2)
-    head = hang(f"{subject}{_reason(question)}".strip(), f"{verb}  ", below, width - 1)
+    head = hang_indent(f"{subject}{_reason(question)}".strip(), f"{verb}  ", below, width - 1)
     lines = [theme.paint("bold", line.rstrip()) for line in head]
     if is_diff:
         details = _change_lines(question.detail, width, theme, height)
@@ -104,7 +104,7 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
 def _change_lines(diff: str, width: int, theme: Theme, height: int) -> list[str]:
     """Return the lines of a change as `question_text` shows them."""
     line_limit = HEAD_LINES + TAIL_LINES
-    room = min(line_limit, max(LEAST_ROWS, height - AROUND))
+    room = min(line_limit, max(MIN_ROWS, height - AROUND))
     is_new = diff.lstrip().startswith("--- /dev/null\n") and diff.count("\n--- ") == 0
     if not (height and is_new and diff.count("\n") > room):
         return [diff_text(diff, width, theme, most_lines=line_limit)]
@@ -139,7 +139,7 @@ def _confinement_text(question: Question) -> str:
     if not question.profile:
         return ""
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
-    parts = [cut(mark_on_one_line(part), MOST_REASON, "...") for part in [*question.doubts, *asking][:MOST_PARTS]]
+    parts = [cut(mark_on_one_line(part), MAX_REASON, "...") for part in [*question.doubts, *asking][:MAX_PARTS]]
     least = "at least " if question.more_parts and len(asking) == len(question.parts) else ""
     hidden_count = len(question.doubts) + len(asking) - len(parts)
     more = f" and {least}{hidden_count:,} more" if hidden_count else ""
@@ -147,7 +147,7 @@ def _confinement_text(question: Question) -> str:
     needs = f"needs approval: {'; '.join(parts)}{more}" if is_named else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
-    claim = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
+    claim = one_line(str(question.call.arguments.get("outside", "")))[:MAX_REASON]
     reason = f"the model's reason: {claim}" if claim and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
     sign = f"the command contains a hidden character ({hidden})" if hidden else ""
@@ -163,11 +163,11 @@ def _details(question: Question, width: int) -> list[str]:
     if "\n" not in detail and call_subject(question) in map(mark_on_one_line, (detail, detail.partition(": ")[2])):
         return []
     lines = mark_hidden_signs(question.detail).splitlines()
-    lines = lines if question.kind in UNCUT_KINDS else excerpt(lines)
-    return [piece for line in lines for piece in hang(line, "  ", "      ", width)]
+    lines = lines if question.kind in SHOWN_WHOLE else excerpt(lines)
+    return [piece for line in lines for piece in hang_indent(line, "  ", "      ", width)]
 
 
-def hang(line: str, before: str, below: str, width: int) -> list[str]:
+def hang_indent(line: str, before: str, below: str, width: int) -> list[str]:
     """Return `line` after `before`, with overflowing text after `below`; flush left on a narrow terminal."""
     if cells(below) > width // 3 or cells(before) > width * 2 // 3:
         return list(wrap(before + line, width))

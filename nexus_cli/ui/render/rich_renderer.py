@@ -506,7 +506,7 @@ class RichRenderer:
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
         if find_called_tool(event.call).tells and not result.error:
-            result = replace(result, output=event_texts.describe_told(result, self._name_commands))
+            result = replace(result, output=event_texts.describe_shown_result(result, self._name_commands))
         if call and self._streams and call.has_output:
             result = replace(result, output="")  # it stands above
         self.commands_run += result.status is not None

@@ -10,7 +10,7 @@ from nexus_cli.text.cells import PROSE, cut, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize, sanitize_output
 from nexus_cli.ui.render.theme import Theme
 
-SAID_LINES = 20
+MAX_ECHO_LINES = 20
 """Most lines of the person's message that are shown again."""
 _LOOKED_AT = 65_536
 
@@ -48,7 +48,7 @@ class Scrollback:
         """Output blocks that `Markdown` has finished; a leading newline marks the beginning of a block."""
         bare = rendered.lstrip("\n")
         if bare:
-            self._out("text", bare, gap=bare != rendered and self._last == "text")
+            self._write_block("text", bare, gap=bare != rendered and self._last == "text")
             self._new_text = False
 
     def add_thought(self, lines: Sequence[str]) -> None:
@@ -56,12 +56,12 @@ class Scrollback:
         width = self._prose_width()
         if any(line.strip() for line in lines) or (lines and self._last == "thought"):
             painted = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]
-            self._out("thought", "\n".join(painted) + "\n")
+            self._write_block("thought", "\n".join(painted) + "\n")
 
     def add_lines(self, lines: Sequence[str]) -> None:
         """Output finished lines."""
         if lines:
-            self._out("line", "\n".join(lines) + "\n")
+            self._write_block("line", "\n".join(lines) + "\n")
 
     def add_output(self, text: str) -> None:
         """Output what a running call prints."""
@@ -93,16 +93,16 @@ class Scrollback:
         shown_lines = 0
         for line in beginning:
             pieces = list(wrap(line, self._prose_width() - 2))
-            if shown_lines and len(rows) + len(pieces) > SAID_LINES:
+            if shown_lines and len(rows) + len(pieces) > MAX_ECHO_LINES:
                 break
-            rows += pieces[:SAID_LINES]
+            rows += pieces[:MAX_ECHO_LINES]
             shown_lines += 1
         lines = [f"{bar} {self._theme.paint('bold', line)}" for line in rows]
         hidden = len(beginning) - shown_lines + text.count("\n", _LOOKED_AT)
-        if hidden or (len(rows) == SAID_LINES and len(text) > _LOOKED_AT):
+        if hidden or (len(rows) == MAX_ECHO_LINES and len(text) > _LOOKED_AT):
             more = f"... {plural(hidden, 'more line')}" if hidden else "..."
             lines.append(f"{bar} {self._theme.paint('dim', more)}")
-        self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
+        self._write_block("said", "\n".join(line.rstrip() for line in lines) + "\n")
 
     def add_below(self, text: str) -> None:
         """Output the lines of a command of the person below what they typed."""
@@ -113,7 +113,7 @@ class Scrollback:
     def _prose_width(self) -> int:
         return min(self._width(), PROSE)
 
-    def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
+    def _write_block(self, kind: str, text: str, *, gap: bool = False) -> None:
         self._before()
         if (put := self._put_text if kind == "text" else self._put) is None:
             return

@@ -17,7 +17,7 @@ from nexus_cli.ui.render.theme import Theme
 
 SPEED = 10
 """Frames per second."""
-SILENT = 10.0
+SILENCE_SECONDS = 10.0
 """Seconds without new text of an answer after which this is shown."""
 RECONNECTING = "reconnecting"
 """The phase in which the events of a turn do not arrive."""
@@ -89,6 +89,6 @@ class Spinner:
         text = f"{phase} {now - self._began:.0f} s"
         if self._characters:
             text += f"{theme.dot}~{plural(max(1, self._characters // 4), 'token')}"
-            if now - self._wrote >= SILENT:
+            if now - self._wrote >= SILENCE_SECONDS:
                 text = f"no data for {now - self._wrote:.0f} s{theme.dot}{text}"
         return theme.cut(text, room)

@@ -15,9 +15,9 @@ from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8
 """Shares of the budget from which the window counts as nearly full."""
-LEAST_SAVED = 0.01
+MIN_SAVED = 0.01
 """Dollars from which on what the cache saved is shown."""
-QUIET = ("dim", "ok")
+QUIET_ROLES = ("dim", "ok")
 """Roles of facts that call for no attention."""
 FOLDER = 32
 """Most cells of a folder's name, whose end is kept."""
@@ -30,7 +30,7 @@ class _Part:
     role: str = "dim"
 
 
-_LEAVES = tuple(
+_OMITTED_FIRST = tuple(
     """
     savings server effort path recipe cache branch folder why addresses ids drops uncached cold until workers jobs
     tokens sandbox waits asking model unsaved level cost
@@ -48,11 +48,14 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
     """
     room = max(0, width - 1)
     omitted: set[str] = set()
-    waiting = [name for name in _LEAVES if name != "level" or status.allow not in UNASKED]
+    waiting = [name for name in _OMITTED_FIRST if name != "level" or status.allow not in UNASKED]
     while True:
         parts = _parts(status, theme, home, omitted)
         if own:
-            parts = [_Part("own", own), *(part for part in parts if part.name != "model" and part.role not in QUIET)]
+            parts = [
+                _Part("own", own),
+                *(part for part in parts if part.name != "model" and part.role not in QUIET_ROLES),
+            ]
         line = f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(part.role, part.text) for part in parts)
         if cells(without_codes(line)) <= room:
             return line
@@ -103,7 +106,7 @@ def _parts(status: Status, theme: Theme, home: str, omitted: set[str]) -> list[_
         _Part("cold", cold, "warn"),
         _Part("cache", "" if cold else f"last {status.cached:.0%} cached" if status.cached is not None else ""),
         _Part("cost", "subscription" if status.covered and not status.known_usd else cost),
-        _Part("savings", f"cache saved ${status.saved_usd:,.2f}" if status.saved_usd >= LEAST_SAVED else ""),
+        _Part("savings", f"cache saved ${status.saved_usd:,.2f}" if status.saved_usd >= MIN_SAVED else ""),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]
     return [part for part in parts if part.text and part.name not in omitted]

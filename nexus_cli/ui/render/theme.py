@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from nexus_cli.reports.text.look import PLAIN, ReportStyle
+from nexus_cli.reports.text.style import PLAIN, ReportStyle
 from nexus_cli.text.cells import cut
 
 RESET = "\x1b[0m"

@@ -23,7 +23,7 @@ Range = tuple[int, int]
 """Index of the first character, and one past the last."""
 ALIKE = 0.5
 """Least share of common text for one line to count as a change of the other."""
-_MOST_LINES = 30
+_MAX_LINES = 30
 """Most lines of a change in which words are compared."""
 _LONGEST = 500
 _WORD = re.compile(r"\w+|\s+|.")
@@ -101,7 +101,7 @@ class _Hunk:
         ranges: list[tuple[Range, ...]] = [()] * len(texts)
         places = groupby(range(len(texts)), key=lambda place: self.lines[place].role)
         for (role, removed), (next_role, added) in pairwise([(role, list(run)) for role, run in places]):
-            if (role, next_role) == ("removed", "added") and len(removed) + len(added) <= 2 * _MOST_LINES:
+            if (role, next_role) == ("removed", "added") and len(removed) + len(added) <= 2 * _MAX_LINES:
                 _mark(texts, removed, added, ranges)
         return ranges
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.core import event as e
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.running_workers import AT_WORK
+from nexus_cli.core.running_workers import ACTIVE_STATES
 from nexus_cli.reports.event_texts import (
     LONGEST,
     describe_event,
@@ -54,7 +54,7 @@ class ShownWorker:
 
     @property
     def has_ended(self) -> bool:
-        return self.row["state"] not in AT_WORK
+        return self.row["state"] not in ACTIVE_STATES
 
     @property
     def is_waiting(self) -> bool:
@@ -212,7 +212,7 @@ class WorkerTree:
         room = width - cells(f"{indent}{sign} {name} {time}")
         if room < 4:
             return theme.paint(role, theme.cut(f"{indent}{sign} {name}", width))
-        activity, figures = _doing(worker), worker_figures(worker.row)
+        activity, figures = _describe_activity(worker), worker_figures(worker.row)
         doing = theme.dot + activity if activity else ""
         least = min(LEAST, cells(worker.task + doing))
         tail = "".join(theme.dot + figure for figure in figures)
@@ -226,7 +226,7 @@ class WorkerTree:
         return f"{head} {task}{middle if activity else ''}{theme.paint('dim', tail + time)}"
 
 
-def _doing(worker: ShownWorker) -> str:
+def _describe_activity(worker: ShownWorker) -> str:
     """Return its current activity, or its state."""
     if worker.has_ended:
         return str(worker.row["state"])

@@ -21,7 +21,7 @@ from nexus_cli.core.attachment import image_type
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.ui.input.piped import MOST_INPUT
+from nexus_cli.ui.input.piped import MAX_INPUT
 
 SECONDS = 2.0
 """Time limit of one program."""
@@ -78,7 +78,7 @@ async def save_clipboard_image(folder: Path) -> str:
         if match := _APPLESCRIPT.search(data):
             data = bytes.fromhex(match[1].decode())
         kind = image_type(data[:16])
-        if kind and len(data) <= MOST_INPUT:
+        if kind and len(data) <= MAX_INPUT:
             path = folder / f"{sha256(data).hexdigest()[:12]}.{kind.rpartition('/')[2]}"
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_private_file(path, data)

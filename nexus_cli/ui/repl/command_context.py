@@ -76,7 +76,7 @@ class TerminalContext:
         self.repl.view.invalidate()
         await self.repl.jobs.run_busy(title, work)
 
-    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         self.repl.jobs.start_background(work)
 
     def fill(self, text: str) -> None:

@@ -18,7 +18,7 @@ from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.repl.agent_connection import AgentConnection
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Most mentioned files that are named."""
 BRIEF = 500
 """Characters of a message that are used for a line about it."""
@@ -144,9 +144,9 @@ class InputQueue:
             tell(notice, "warn")
         if read.missing:
             where = "" if agent.ends_with_repl else " on this machine"
-            tell(f"No file {_name_several(read.missing, ', ')}{where}; sent as text", "dim")
+            tell(f"No file {_join_names(read.missing, ', ')}{where}; sent as text", "dim")
         if read.along:
-            tell(f"Attached {_name_several(read.along, '; ')}", "dim")
+            tell(f"Attached {_join_names(read.along, '; ')}", "dim")
         typed = replace(typed, attached=(*typed.attached, *self.attached))
         self.attached.clear()
         text = "\n\n".join([typed.text, *(attachment.text for attachment in typed.attached), *read.blocks])
@@ -193,8 +193,8 @@ def _find_called(queued: TypedMessage) -> Command | None:
     return None
 
 
-def _name_several(names: Sequence[str], between: str) -> str:
-    return name_first([*map(brief, names)], MOST_NAMED, between)
+def _join_names(names: Sequence[str], between: str) -> str:
+    return name_first([*map(brief, names)], MAX_NAMED, between)
 
 
 def brief(text: str) -> str:

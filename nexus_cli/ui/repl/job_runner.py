@@ -14,13 +14,13 @@ from nexus_cli.commands import use_slash_names
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.progress import follow_progress
-from nexus_cli.reports.text.door import NameCommands
+from nexus_cli.reports.text.command_names import NameCommands
 
 ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""
 USE_SESSION = ("turn", "busy", "command")
 """Kinds of jobs that use the session."""
-WIND_UP = 10.0
+SHUTDOWN_SECONDS = 10.0
 """Seconds that running work has to settle at the end."""
 
 
@@ -134,9 +134,9 @@ class JobRunner:
         if work is not None and not work.task.done():
             self.stop()
             with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(work.task), WIND_UP)
+                await asyncio.wait_for(asyncio.shield(work.task), SHUTDOWN_SECONDS)
         if background:  # they may have a message to keep
-            await asyncio.wait(background, timeout=WIND_UP)
+            await asyncio.wait(background, timeout=SHUTDOWN_SECONDS)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         work, self.current = self.current, None

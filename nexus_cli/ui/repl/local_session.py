@@ -81,8 +81,8 @@ class LocalSession(TerminalContext):
     async def _read_own_commands(self, *, tells: bool = False) -> None:
         """Read the commands of the person and the project; `tells` of those whose name is taken, once."""
         built_in = await asyncio.to_thread(discover)  # imports every command: a key that is typed meanwhile is shown
-        from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
-        from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (after the start)
+        from nexus_cli.commands.own_guides import describe_shadowed, own_commands  # noqa: PLC0415  (after the start)
+        from nexus_cli.config.unsupported import is_new_line  # noqa: PLC0415  (after the start)
         from nexus_cli.guides.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
         self.uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
@@ -90,8 +90,8 @@ class LocalSession(TerminalContext):
         self.repl.offer_commands()
         if (
             tells
-            and (line := await asyncio.to_thread(describe_taken, self.folder, built_in))
-            and await asyncio.to_thread(is_news, f"names:{os.path.realpath(self.folder)}", line)
+            and (line := await asyncio.to_thread(describe_shadowed, self.folder, built_in))
+            and await asyncio.to_thread(is_new_line, f"names:{os.path.realpath(self.folder)}", line)
         ):
             self.repl.show_note(line)
 

@@ -18,7 +18,7 @@ from nexus_cli.reports.text.blocks import Wrapped
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
-SPARE = 4
+SPARE_ROWS = 4
 """Rows of the terminal that a printed text leaves free."""
 LARGE = 20_000
 """Least characters of a text that is wrapped in a thread."""
@@ -60,7 +60,7 @@ async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> 
     wrap = partial(Wrapped(text).lines, view.width)
     wrapped = "\n".join(await asyncio.to_thread(wrap) if len(text) > LARGE else wrap()).rstrip("\n") + "\n"
     try:
-        command = _pager() if at_end or wrapped.count("\n") > view.height - SPARE else []
+        command = _pager() if at_end or wrapped.count("\n") > view.height - SPARE_ROWS else []
     except OSError as error:
         view.put(f"{wrapped}nexus: {_describe_failure(os.environ['PAGER'], error)}\n")
         return

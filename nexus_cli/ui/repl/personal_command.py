@@ -24,11 +24,11 @@ from nexus_cli.tools.files import output_as_text
 
 SECONDS = 5.0
 """Seconds after which a command is stopped."""
-MOST_BYTES = 16_384
+MAX_BYTES = 16_384
 """Most bytes of its output that are kept."""
 LENGTH = 300
 """Most cells of its line."""
-LATER = 0.3
+DEBOUNCE_SECONDS = 0.3
 """Seconds in which several changes of the status are one."""
 
 
@@ -45,7 +45,7 @@ def _run(setting: str, command: str, folder: Path, value: JsonObject, stop: Stop
 
     argv, text = [find_shell(folder), "-c", command], encode_input(value)
     try:
-        result = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MOST_BYTES)
+        result = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MAX_BYTES)
     except (OSError, ValueError) as error:  # ValueError for a NUL
         raise NexusError("config", setting, f"the command cannot be started: {error}") from error
     line = one_line(without_codes(output_as_text(result.output)).strip().partition("\n")[0])
@@ -82,7 +82,7 @@ class StatusCommand:
         line, failure = self.line, None
         try:
             while self._next is not None:
-                await asyncio.sleep(LATER)
+                await asyncio.sleep(DEBOUNCE_SECONDS)
                 (command, status), self._next = self._next, None
                 try:
                     payload = describe_status(status)

@@ -26,7 +26,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
-from nexus_cli.core.server_results import MOST_ATTACHED, ConversationObject
+from nexus_cli.core.server_results import MAX_ATTACHED, ConversationObject
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
@@ -98,7 +98,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """True while the server runs a command of this client."""
         self._called = ""
         """The notice of the newest command of this client, "" once it has arrived."""
-        self._stored_texts: deque[str] = deque(maxlen=MOST_ATTACHED)
+        self._stored_texts: deque[str] = deque(maxlen=MAX_ATTACHED)
         """The newest texts that wait in the session, also one that was detached until the server knows it."""
         self._departures = 0
         """The number of times that attached texts may have left: with a message, or because the session changed."""
@@ -319,7 +319,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _forget(self, text: str) -> None:
         await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
-        self._stored_texts = deque((stored for stored in self._stored_texts if stored != text), MOST_ATTACHED)
+        self._stored_texts = deque((stored for stored in self._stored_texts if stored != text), MAX_ATTACHED)
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -449,7 +449,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._departures += 1
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
-        self._stored_texts = deque((text for text in self._stored_texts if text not in message), MOST_ATTACHED)
+        self._stored_texts = deque((text for text in self._stored_texts if text not in message), MAX_ATTACHED)
 
     # Events
 

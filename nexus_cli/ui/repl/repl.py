@@ -41,11 +41,11 @@ from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import ShellLine
 from nexus_cli.ui.repl.view import ReplView
 
-AROUND = 8
+SPARE_ROWS = 8
 """Rows of the terminal that a resumed conversation leaves free."""
 STOP_KEY = "esc to stop"
 BACKGROUND_KEY = "ctrl+b: background"
-LEAVING = ("exit", "quit")
+EXIT_WORDS = ("exit", "quit")
 """Words that leave nexus, as in a shell."""
 SOON = 0.5
 """Seconds after which running work gets a line."""
@@ -144,7 +144,7 @@ class Repl:
 
     def submit(self, typed: TypedMessage) -> None:
         """Handle a line: a command, a shell line, or a message."""
-        leaves = typed.text.strip().casefold() in LEAVING
+        leaves = typed.text.strip().casefold() in EXIT_WORDS
         command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
         if self.hand_over.withdraw():
@@ -164,7 +164,7 @@ class Repl:
         elif typed.text == self.input_queue.taken:  # sent as it was: it stays behind those queued before it
             self.input_queue.release()
             self._queue(typed)
-            self._go_on()
+            self._start_next_message()
         else:
             self._send(typed)
         self.view.invalidate()
@@ -323,7 +323,7 @@ class Repl:
     def show_turns(self, value: JsonObject, turns: Iterable[Sequence[e.Event]], goes_on: str) -> None:
         """Show the end of a resumed conversation: the newest of `turns`, the open calls, and `goes_on`, which says how
         the newest turn goes on by itself, "" if it does not; `value` is that of `last_exchange`."""
-        drawn, rows = not self.view.echoes, self.view.height - AROUND
+        drawn, rows = not self.view.echoes, self.view.height - SPARE_ROWS
         end = last_screenful(turns, rows, self.view.width, self.theme, drawn=drawn, folder=self.renderer.folder)
         self.show_note(describe_session(value, end.turns))
         if end.lines:
@@ -367,7 +367,7 @@ class Repl:
             self._next = None
             put_back = self.input_queue.postpone if work.stopped else self.input_queue.hold
             put_back(self.backend.take_back())
-            self._go_on_after_stop()
+            self._start_after_stop()
         elif self._next is not None:
             message, self._next = self._next, None
             if message.text:
@@ -377,13 +377,13 @@ class Repl:
         elif self.backend.undelivered:  # they arrived after the turn's last check
             self.jobs.start("turn", "", self.backend.run(Trigger()))
         else:
-            self._go_on()
+            self._start_next_message()
             self.backend.became_idle(work)
             self.hand_over.offer(work, self.outcome)
         if not self.is_leaving:
             self.backend.watch()
 
-    def _go_on_after_stop(self) -> None:
+    def _start_after_stop(self) -> None:
         """Start with the messages typed since the stop, and before them commands that only waited for the end.
 
         Earlier messages, and commands that use the model, wait for the person.
@@ -393,9 +393,9 @@ class Repl:
             delivery = f"sent {'after' if self.input_queue.postponed else 'with'} your next message"
             delivery_hint = delivery if self.view.echoes else f"{delivery}; Up to edit"
             self.show_note(f"{plural(count, 'message')} still queued ({delivery_hint})")
-        self._go_on()
+        self._start_next_message()
 
-    def _go_on(self) -> None:
+    def _start_next_message(self) -> None:
         """Start the next queued message."""
         while self.input_queue.later and self.jobs.current is None and not self.is_leaving:
             later = self.input_queue.later.popleft()

@@ -10,7 +10,7 @@ from pathlib import Path
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
-from nexus_cli.tools.builtin.bash import MOST_SECONDS, BashArguments, run
+from nexus_cli.tools.builtin.bash import MAX_SECONDS, BashArguments, run
 from nexus_cli.ui.repl.view import ReplView
 
 STOPPED = "[stopped by the person]"
@@ -63,7 +63,7 @@ class Shell:
             released=session.engine.control.released.wait,
         )
         try:
-            label, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
+            label, work = f"!{line.command}", lambda: run(BashArguments(line.command, MAX_SECONDS), context)
             result, _ = await session.dispatcher.call_changes.follow(label, "", context.project, work, line.command)
         except asyncio.CancelledError:
             output = "".join(chunks)

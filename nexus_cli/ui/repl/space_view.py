@@ -52,7 +52,7 @@ AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
 """Runs the agents of the space until the event is set."""
 LAST = 50
 """Messages that are shown at the beginning."""
-MOST_CHARACTERS = 8_000
+MAX_CHARACTERS = 8_000
 """Most characters of a message that are shown, followed by the number of the others."""
 AT_ONCE = 500
 """Most messages that are shown at once; for more, their number is shown."""
@@ -338,7 +338,7 @@ class SpaceChat(ReplController):
     def _watch(self) -> None:
         """Wait for changes of the ledger, in a separate thread."""
         try:
-            ledger = self._ledger.connect_again()
+            ledger = self._ledger.reconnect()
             try:
                 while not self._is_leaving.is_set():
                     if ledger.db.wait_for_change(WAIT_SECONDS):
@@ -436,9 +436,9 @@ class SpaceChat(ReplController):
 def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     """Return a message for the screen: of a long text the beginning."""
     text = message["text"]
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= MAX_CHARACTERS:
         return message
-    cut = f"{text[:MOST_CHARACTERS]}\n[{len(text) - MOST_CHARACTERS:,} more characters; to read all: nexus space read]"
+    cut = f"{text[:MAX_CHARACTERS]}\n[{len(text) - MAX_CHARACTERS:,} more characters; to read all: nexus space read]"
     return SpaceMessageObject(message, text=cut)
 
 

@@ -17,8 +17,8 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.repl.repl import Repl
 
-LATER = 0.4
-"""Seconds before a look, so that the prompt appears first."""
+FIRST_READ_SECONDS = 0.4
+"""Seconds before the status is read for the first time, so that the prompt appears first."""
 
 
 class StatusReader:
@@ -66,7 +66,7 @@ class StatusReader:
 
     async def _find(self, session: Session, key: Hashable, work: Callable[[Session], Any]) -> None:
         with suppress(NexusError, asyncio.CancelledError):  # the turn shows the error; the REPL may end
-            await asyncio.sleep(LATER)
+            await asyncio.sleep(FIRST_READ_SECONDS)
             if not session.busy:
                 self._results[key] = await asyncio.to_thread(work, session)
                 self._repl.refresh_status()

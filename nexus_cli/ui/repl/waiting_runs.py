@@ -54,7 +54,7 @@ class WaitingRuns:
         ledger = session.ledger
         with suppress(NexusError):  # the session reports a failed ledger
             if ledger.is_kept and ledger.has_runs():
-                from nexus_cli.runs.away_report import describe_rest, waiting_runs  # noqa: PLC0415  (few have runs)
+                from nexus_cli.runs.missed_runs import describe_rest, waiting_runs  # noqa: PLC0415  (few have runs)
 
                 return {run.key: describe_rest(ledger, run) for run in waiting_runs(ledger, session.folder)}
         return {}

@@ -73,13 +73,13 @@ class FittedRenderer(Renderer):
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
         """Draw the changes; everything if the size has changed."""
         if self._last_size is not None and self._last_size != self.output.get_size():
-            self.lift()
+            self.erase_for_now()
         if self._last_screen is None:
             self._whole_at = time.monotonic()
         super().render(app, layout, is_done)
 
-    def lift(self) -> None:
-        """Erase the app for the moment: the next `render` draws it again at the cursor."""
+    def erase_for_now(self) -> None:
+        """Erase the app; the next `render` draws it again at the cursor."""
         # Otherwise the mode would be switched off and on each time, and a running paste would lose its marks.
         pasting, self._bracketed_paste_enabled = self._bracketed_paste_enabled, False
         self.erase()

@@ -26,7 +26,7 @@ from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
 from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire, field_bindings, loop_time
 
-JUST_SETTLED = 1.5
+AFTER_STOP_SECONDS = 1.5
 """Seconds after a Ctrl+C or Esc that stopped work in which another one can only mean the same: the work may have
 settled."""
 FIXED = (Keys.ControlC, Keys.ControlM)
@@ -63,7 +63,7 @@ class Stops:
 
     def __init__(self, controller: Callable[[], ReplController]) -> None:
         self._controller = controller
-        self._at = -JUST_SETTLED
+        self._at = -AFTER_STOP_SECONDS
         self.typed = False
         """True if a key was typed since the last stop."""
 
@@ -77,9 +77,9 @@ class Stops:
         return True
 
     @property
-    def just_settled(self) -> bool:
-        """True if the work that a key stopped has settled just now."""
-        return loop_time() - self._at < JUST_SETTLED
+    def has_just_stopped(self) -> bool:
+        """True if the work that a key stopped has ended within `AFTER_STOP_SECONDS`."""
+        return loop_time() - self._at < AFTER_STOP_SECONDS
 
 
 def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
@@ -222,7 +222,7 @@ def _escape_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBi
 
     @bindings.add("escape", filter=focused & empty & ~running & ~menu)
     def _back(event: KeyPressEvent) -> None:
-        if reach.help_left or (stops.just_settled and not stops.typed and not inserting()):
+        if reach.help_left or (stops.has_just_stopped and not stops.typed and not inserting()):
             return
         text = reach.controller.take_back()
         if text:
@@ -244,7 +244,7 @@ def _control_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyB
     @bindings.add("c-c", filter=focused)
     @bindings.add("<sigint>", filter=focused)
     def _stop(event: KeyPressEvent) -> None:
-        if stops.stop() or stops.just_settled:
+        if stops.stop() or stops.has_just_stopped:
             return
         if not box.empty:
             box.fill("")
@@ -276,7 +276,7 @@ def _stop_question(box: InputBox, panel: QuestionPanel, stops: Stops, *, gently:
             panel.buffer.text = ""
         expire(panel.answer)
     else:
-        panel.give(None)
+        panel.submit(None)
 
 
 def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:

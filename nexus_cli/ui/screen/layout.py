@@ -22,13 +22,13 @@ from nexus_cli.ui.rows import RESET, fit_row
 from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel
 
-AIRY = 16
+MIN_ROWS_FOR_GAP = 16
 """Least rows of a terminal for an empty row above the spinner, the queue and the box."""
 PICKER_LEAVES = 4
 """Rows that an open list leaves to its field, the status line and printed text."""
-ROOMY = 60
+MIN_KEY_COLUMNS = 60
 """Least columns for the names of the keys in their own column."""
-MOST_QUEUED = 3
+MAX_QUEUED = 3
 """Most queued messages that are shown one by one."""
 _FULL_ROW = Char("", "")
 """In the first place of a row that is written in one piece."""
@@ -109,7 +109,7 @@ class ScreenLayout(Container):
         status = [self.hint or self._status] * (rows >= 3 and free > 0)
         # One row is left to printed text if there is room.
         free -= len(status) + (1 if rows > 3 else 0)
-        gap = [""] * (rows >= AIRY and free > 0)
+        gap = [""] * (rows >= MIN_ROWS_FOR_GAP and free > 0)
         free -= len(gap)
         # A question describes its own wait.
         spinner = [self._spinner] * bool(self._spinner and free > 0 and not self._panel.asking)
@@ -187,7 +187,7 @@ class ScreenLayout(Container):
 
 def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
     """Return a list of keys in rows of at most `columns` columns, in two columns if they fit, else wrapped."""
-    size = max(len(keys) for keys, _ in listed) + 2 if columns >= ROOMY else 0
+    size = max(len(keys) for keys, _ in listed) + 2 if columns >= MIN_KEY_COLUMNS else 0
     cells = [(f"{keys + '  ':<{size}}", action) for keys, action in listed]
     texts = [head + action for head, action in cells]
     half = (len(texts) + 1) // 2
@@ -202,7 +202,7 @@ def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
 
 def _fold(lines: list[str], rows: int) -> list[str]:
     """Return `lines` in at most `rows` rows, the last of which has the number of missing lines."""
-    if len(lines) <= min(rows, MOST_QUEUED):
+    if len(lines) <= min(rows, MAX_QUEUED):
         return lines
-    fitting = min(rows - 1, MOST_QUEUED)
+    fitting = min(rows - 1, MAX_QUEUED)
     return [*lines[:fitting], f"... and {len(lines) - fitting} more"] if rows > 0 else []

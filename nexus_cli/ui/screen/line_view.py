@@ -82,9 +82,9 @@ def _menu(choices: Sequence[Choice], total: int, width: int) -> Iterator[str]:
 
 
 READY, GOES_ON = "> ", "... "
-SETTLED = 0.05
+PROMPT_DELAY_SECONDS = 0.05
 """Seconds without output after which the prompt is printed."""
-AGAIN = 2.0
+DOUBLE_PRESS_SECONDS = 2.0
 """Seconds within which a second Ctrl+C leaves."""
 DRAFT = "Send your line first, then answer."
 TOO_EARLY = "Typed too early. Please answer again."
@@ -125,7 +125,7 @@ class LineView(ReplView):
         self._handoff = TerminalHandoff()
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
-        self._warned_at = -AGAIN
+        self._warned_at = -DOUBLE_PRESS_SECONDS
         self._stops = Stops(lambda: self._controller)
         self._away = False
 
@@ -146,11 +146,11 @@ class LineView(ReplView):
             return
         bare = _bare(text)
         self._write(bare if bare.endswith("\n") else bare + "\n")
-        self._settle()
+        self._print_prompt_when_idle()
 
     def invalidate(self) -> None:
         """Print the prompt if it is missing."""
-        self._settle()
+        self._print_prompt_when_idle()
 
     def fill(self, text: str) -> None:
         """Print `text`, since there is no box; the next line sends it if it is empty."""
@@ -181,7 +181,7 @@ class LineView(ReplView):
             finally:
                 opening.cancel()
                 self._answer = None
-                self._settle()
+                self._print_prompt_when_idle()
 
     async def _open(self) -> None:
         """Accept answers once no line is begun; those that approve also not before the question has been there for
@@ -248,7 +248,7 @@ class LineView(ReplView):
             self._away = False
             if self._runs:
                 loop.add_reader(self._stdin, self._arrived)
-            self._settle()
+            self._print_prompt_when_idle()
 
     async def run(self, controller: ReplController) -> None:
         loop = asyncio.get_running_loop()
@@ -258,7 +258,7 @@ class LineView(ReplView):
         except PermissionError:
             # A file or /dev/null, which cannot be polled: nobody types there.
             raise EOFError from None
-        self._settle()
+        self._print_prompt_when_idle()
         try:
             with on_continue(self._continued):
                 await self._closed
@@ -268,14 +268,14 @@ class LineView(ReplView):
                 self._due.cancel()
             if self._prompted:
                 self._write("")
-            self._give(None)
+            self._answer_question(None)
 
     def _continued(self) -> None:
         """Show the open question and the prompt again: after Ctrl+Z, they are above what the shell has printed."""
         if self._runs and not self._away:
             self._prompted = False
             self.put(self._question.text if self._is_asking else "")
-            self._settle()
+            self._print_prompt_when_idle()
 
     def leave(self) -> None:
         self._end(None)
@@ -292,11 +292,11 @@ class LineView(ReplView):
         if self._stops.stop():
             expire(self._answer)
         elif self._is_asking:
-            self._give(None)
-        elif self._stops.just_settled:
+            self._answer_question(None)
+        elif self._stops.has_just_stopped:
             self._stream_write("\n")
-            self._settle()
-        elif now - self._warned_at < AGAIN:
+            self._print_prompt_when_idle()
+        elif now - self._warned_at < DOUBLE_PRESS_SECONDS:
             self._controller.request_exit()
         else:
             self._warned_at = now
@@ -362,7 +362,7 @@ class LineView(ReplView):
     def _is_asking(self) -> bool:
         return self._answer is not None and not self._answer.done()
 
-    def _give(self, line: str | None) -> None:
+    def _answer_question(self, line: str | None) -> None:
         """Answer the open question, if there is one."""
         settle(self._answer, line)
 
@@ -386,7 +386,7 @@ class LineView(ReplView):
         if self._pieces:
             self._line_ended()
         elif self._is_asking:
-            self._give(None)
+            self._answer_question(None)
         else:
             # An input that has ended stays readable for ever.
             asyncio.get_running_loop().remove_reader(self._stdin)
@@ -394,10 +394,10 @@ class LineView(ReplView):
 
     def _line_ended(self) -> None:
         line, self._pieces = b"".join(self._pieces).decode("utf-8", "replace"), []
-        self._prompted, self._warned_at = False, -AGAIN
+        self._prompted, self._warned_at = False, -DOUBLE_PRESS_SECONDS
         self._lines += 1
         if self._is_answered_by(line):
-            self._give(line)
+            self._answer_question(line)
             return
         if self._comes_too_early(line):
             self.put(TOO_EARLY)
@@ -410,17 +410,17 @@ class LineView(ReplView):
             if text:
                 self.draft = ""
                 self._controller.submit(TypedMessage(text, text))
-        self._settle()
+        self._print_prompt_when_idle()
 
     # Output
 
-    def _settle(self) -> None:
+    def _print_prompt_when_idle(self) -> None:
         """Print the prompt after a moment without output."""
         if not self._runs:
             return
         if self._due is not None:
             self._due.cancel()
-        self._due = asyncio.get_running_loop().call_later(SETTLED, self._show_prompt)
+        self._due = asyncio.get_running_loop().call_later(PROMPT_DELAY_SECONDS, self._show_prompt)
 
     def _show_prompt(self) -> None:
         if self._prompted or self._away:

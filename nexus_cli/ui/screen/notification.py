@@ -1,6 +1,6 @@
 """Notify a person who is away when work is done or waits: bell, window title, desktop notification.
 
-A person who has pressed a key within `AWAY` seconds is present. The terminal is never queried.
+A person who has pressed a key within `AWAY_SECONDS` seconds is present. The terminal is never queried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.text.cells import cut, one_line
 
-AWAY = 10.0
+AWAY_SECONDS = 10.0
 """Seconds without a key after which the person counts as away."""
 LONGEST = 120
 """Most cells of a notification."""
@@ -55,7 +55,7 @@ class Notifier:
         if not text or not (self.enabled or self.run):
             return
         loop = asyncio.get_running_loop()
-        delay = self._key_at + AWAY - loop.time()
+        delay = self._key_at + AWAY_SECONDS - loop.time()
         if delay <= 0:
             self._call(text)
         elif waits:

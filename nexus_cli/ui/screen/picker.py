@@ -70,7 +70,7 @@ class PickerPanel(FieldPanel):
     def take(self) -> None:
         """Answer with the selected choice; do nothing if the search finds none."""
         if self._matches:
-            self.give(self._matches[self._selected].key)
+            self.submit(self._matches[self._selected].key)
 
     def move(self, by: int, *, pages: bool = False) -> None:
         """Select another choice; a single step wraps around at the ends."""
@@ -172,7 +172,7 @@ def picker_bindings(picker: PickerPanel) -> KeyBindings:
     @bindings.add("c-d", filter=focused)
     @bindings.add("<sigint>", filter=focused)
     def _cancel(event: KeyPressEvent) -> None:
-        picker.give(None)
+        picker.submit(None)
 
     @bindings.add(Keys.BracketedPaste, filter=focused)
     def _paste(event: KeyPressEvent) -> None:

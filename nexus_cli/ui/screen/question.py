@@ -3,9 +3,9 @@
 Text typed ahead never answers. Keys go to the input box until the question has been drawn, no key has come for `QUIET`
 seconds, and the box has no draft. Until then the keys of the question are dim, and Enter clears a draft that is only an
 answer. If the box was empty when the question was drawn, and nothing but the answer was typed since, it is not cleared:
-after `EARLY` seconds without a key it stands in the field, and Enter takes it once it can have been seen there. The
-next question of several takes keys once it has been drawn: a key typed meanwhile is neither a draft nor, as it may have
-been meant for the question before, an answer without Enter.
+after `EARLY_ANSWER_SECONDS` without a key it stands in the field, and Enter takes it once it can have been seen there.
+The next question of several takes keys once it has been drawn: a key typed meanwhile is neither a draft nor, as it may
+have been meant for the question before, an answer without Enter.
 
 No speed of typing approves anything. A letter of `ALONE_ANSWERS` that is typed into the empty field after a pause of
 `QUIET` seconds answers by itself if nothing follows for `ALONE` seconds. Every other answer needs Enter, and other text
@@ -52,10 +52,10 @@ from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 QUIET = 1.0
 """Seconds without a key before a question accepts keys, and before a letter that answers alone."""
-EARLY = 1.5
+EARLY_ANSWER_SECONDS = 1.5
 """Seconds without a key before an answer that was typed before the question accepts keys stands in its field: longer
 than a person hesitates before Enter."""
-UNSEEN = 0.5
+UNSEEN_SECONDS = 0.5
 """Seconds in which Enter does not take that answer yet: the person has to see it there."""
 ALONE = 1.0
 """Seconds after which a letter is an answer: words are typed faster."""
@@ -71,7 +71,7 @@ PASTED = 0.1
 """Seconds in which an Enter that follows another one in a burst of keys belongs to it."""
 FRAME = 0.02
 """Seconds between checks whether the next question of several has been drawn."""
-LAPSE = 0.2
+WITHDRAWAL_SECONDS = 0.2
 """Seconds that a stopped turn has to withdraw its question, before it is answered with None."""
 _OPEN, _CLOSED = "> ", ". "
 _MORE = "\u2026"
@@ -110,7 +110,7 @@ class FieldPanel:
         self.buffer.reset()
         self.container.horizontal_scroll = 0  # a long text has scrolled it, and nothing scrolls it back
 
-    def give(self, line: str | None) -> None:
+    def submit(self, line: str | None) -> None:
         """Answer with `line`."""
         settle(self.answer, line)
 
@@ -164,9 +164,9 @@ class QuestionPanel(FieldPanel):
 
     @property
     def is_unseen(self) -> bool:
-        """True if that answer was drawn less than `UNSEEN` seconds ago, so that Enter was not meant for it."""
+        """True if that answer was drawn less than `UNSEEN_SECONDS` seconds ago, so that Enter was not meant for it."""
         since = self._stands_since
-        return since is not None and loop_time() - since < UNSEEN
+        return since is not None and loop_time() - since < UNSEEN_SECONDS
 
     @property
     def follows(self) -> bool:
@@ -233,9 +233,9 @@ class QuestionPanel(FieldPanel):
         """Answer with the typed text, else the chosen key; do nothing if none is chosen."""
         keys = self.question.keys
         if self.buffer.text or not keys:
-            self.give(self.buffer.text)
+            self.submit(self.buffer.text)
         elif self.marked is not None:
-            self.give(keys[self.marked].key)
+            self.submit(keys[self.marked].key)
 
     def continue_line(self) -> None:
         """Continue the text: several lines at once are a paste, not an answer."""
@@ -269,7 +269,7 @@ class QuestionPanel(FieldPanel):
     def _settle(self, key: str) -> None:
         """Answer with a letter, unless the process was stopped meanwhile: then the pause was none of the person's."""
         if loop_time() - self.key_at < STOPPED:
-            self.give(key)
+            self.submit(key)
         else:
             self.hold()
 
@@ -400,7 +400,7 @@ def field_bindings(
 
     @bindings.add("c-d", filter=focused & empty)
     def _none(event: KeyPressEvent) -> None:
-        panel.give(None)
+        panel.submit(None)
 
     @bindings.add("escape", filter=focused)
     @bindings.add("c-c", filter=focused)
@@ -410,7 +410,7 @@ def field_bindings(
         if is_gentle and panel.stands:
             panel.buffer.text = ""
         elif is_gentle and panel.question.is_expected:
-            panel.give(None)
+            panel.submit(None)
         else:
             stop(gently=is_gentle)
 
@@ -428,8 +428,8 @@ def field_bindings(
 
 
 def expire(answer: asyncio.Future[str | None] | None) -> None:
-    """Answer the question of stopped work with None after `LAPSE` seconds."""
-    asyncio.get_running_loop().call_later(LAPSE, settle, answer, None)
+    """Answer the question of stopped work with None after `WITHDRAWAL_SECONDS` seconds."""
+    asyncio.get_running_loop().call_later(WITHDRAWAL_SECONDS, settle, answer, None)
 
 
 async def wait_for_quiet(panel: QuestionPanel) -> None:
@@ -446,7 +446,7 @@ async def wait_for_quiet(panel: QuestionPanel) -> None:
     quiet = 0.0 if follows else QUIET if panel.question.keys else LOOK
     while True:
         early = panel.early_answer
-        pause = EARLY if early else quiet
+        pause = EARLY_ANSWER_SECONDS if early else quiet
         wait = (max(panel.drawn_at, panel.key_at) + pause - loop_time()) if panel.drawn_at else quiet or FRAME
         if wait <= 0 and (early or not (panel.question.keys and panel.has_draft())):
             return

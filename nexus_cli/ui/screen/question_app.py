@@ -25,19 +25,26 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import CONFIRM, AskedQuestion, is_only_answer, write_question
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
-from nexus_cli.ui.screen.question import EARLY, QUIET, EarlyKeys, QuestionPanel, field_bindings, loop_time
+from nexus_cli.ui.screen.question import (
+    EARLY_ANSWER_SECONDS,
+    QUIET,
+    EarlyKeys,
+    QuestionPanel,
+    field_bindings,
+    loop_time,
+)
 from nexus_cli.ui.screen.terminal import (
     ESCAPE_SECONDS,
     TerminalInput,
     TerminalOutput,
-    hasten_escape,
+    disable_escape_delay,
     on_continue,
     size_of,
 )
 
 _PASTE_ON = "\x1b[?2004h"
 """Lets the terminal mark pastes."""
-MOST_ROWS, MOST_STARS = 8, 32
+MAX_ROWS, MAX_STARS = 8, 32
 """Most rows of a question, and most stars of a hidden line."""
 
 
@@ -69,7 +76,7 @@ class QuestionApp:
             Layout(HSplit([Window(rows, dont_extend_height=True), panel.container]), panel.buffer),
             key_bindings=field_bindings(
                 panel,
-                enter=panel.enter if self._is_drawn else lambda: panel.give(panel.buffer.text),
+                enter=panel.enter if self._is_drawn else lambda: panel.submit(panel.buffer.text),
                 stop=self._leave,
                 cycle_level=cycle_level,
             ),
@@ -79,13 +86,13 @@ class QuestionApp:
         )
         self._app.renderer = FittedRenderer(self._app._merged_style, output, lambda row: None)
         self._app.ttimeoutlen = ESCAPE_SECONDS
-        hasten_escape(self._app.key_processor)
+        disable_escape_delay(self._app.key_processor)
         self._app.after_render += lambda _: panel.note_drawn()
         self._app.key_processor.before_key_press += lambda _: panel.note_key()
 
     @property
     def _most_rows(self) -> int:
-        return max(1, min(MOST_ROWS, size_of(self._keys.fileno()).rows - 1))
+        return max(1, min(MAX_ROWS, size_of(self._keys.fileno()).rows - 1))
 
     async def run(self) -> str | None:
         """Ask once nobody types, and return the answer; None at the end of input."""
@@ -107,7 +114,7 @@ class QuestionApp:
     def _leave(self, *, gently: bool) -> None:
         """Stop the turn that asks, once, since a second signal would end the process; else give no answer."""
         if self._stop is None:
-            self._panel.give(None)
+            self._panel.submit(None)
         else:
             stop, self._stop = self._stop, lambda: None
             stop()
@@ -145,7 +152,7 @@ class QuestionApp:
         def note() -> None:
             nonlocal quiet_at
             early.add(self._keys.read_keys())
-            quiet_at = loop_time() + (EARLY if early.text else QUIET)
+            quiet_at = loop_time() + (EARLY_ANSWER_SECONDS if early.text else QUIET)
 
         with self._keys.attach(note):
             while not self._keys.closed and (wait := quiet_at - loop_time()) > 0:  # noqa: ASYNC110  (each key moves the end)
@@ -165,7 +172,7 @@ class QuestionApp:
             before, added = self._shown, buffer.text.removeprefix(text)
             kept_text = before if buffer.text.startswith(text) else ""
             text = buffer.text
-            self._shown = shown = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
+            self._shown = shown = "*" * min(len(text), MAX_STARS) if is_hidden else kept_text + sanitize(added)
             kept = shown if before.startswith(shown) else before if shown.startswith(before) else ""
             erased = cells(before[len(kept) :])
             self._stream.write("\b" * erased + " " * erased + "\b" * erased + shown[len(kept) :])

@@ -49,13 +49,13 @@ from nexus_cli.ui.screen.terminal import (
     ESCAPE_SECONDS,
     TerminalInput,
     TerminalOutput,
-    hasten_escape,
+    disable_escape_delay,
     on_continue,
     size_of,
 )
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
-AGAIN = 2.0
+DOUBLE_PRESS_SECONDS = 2.0
 """Seconds within which a second Ctrl+C leaves, and a second Esc lists the messages to go back to."""
 PIECE = 65_536
 """Characters that are printed before keys are read again."""
@@ -134,7 +134,7 @@ class Screen:
         self._box.attach(app)
         app.key_processor.before_key_press += self._pressed
         app.key_processor.after_key_press += lambda keys: self._panel.note_early(keys._previous_key_sequence)
-        hasten_escape(app.key_processor)
+        disable_escape_delay(app.key_processor)
         catch_key_failures(app.key_processor, self._end)
         return app
 
@@ -266,8 +266,8 @@ class Screen:
             self._over = True
             self.notifier.end()
             self._redraw.end()
-            self._panel.give(None)
-            self._picker.give(None)
+            self._panel.submit(None)
+            self._picker.submit(None)
             self._print(self._ready(self._print_queue.all()))
         if self._error is not None:
             raise self._error
@@ -295,16 +295,16 @@ class Screen:
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
         now = loop_time()
-        if self._layout.hint == hint and now - self._warned_at <= AGAIN:
+        if self._layout.hint == hint and now - self._warned_at <= DOUBLE_PRESS_SECONDS:
             self._layout.hint = ""
             act()
             return
         self._warned_at = now
         self._layout.hint = hint
-        asyncio.get_running_loop().call_later(AGAIN, self._unwarn)
+        asyncio.get_running_loop().call_later(DOUBLE_PRESS_SECONDS, self._unwarn)
 
     def _unwarn(self) -> None:
-        if loop_time() - self._warned_at >= AGAIN - 0.01:
+        if loop_time() - self._warned_at >= DOUBLE_PRESS_SECONDS - 0.01:
             self._layout.hint = ""
             self._app.invalidate()
 
@@ -345,7 +345,7 @@ class Screen:
             text = self._ready(self._print_queue.take(PIECE))
             with self._output.hold_output():
                 if text:
-                    self._renderer.lift()
+                    self._renderer.erase_for_now()
                     self._output.write_raw(text)
                 app._redraw()
         except Exception as bug:  # reported to the caller of the screen, not to the loop

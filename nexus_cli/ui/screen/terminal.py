@@ -169,7 +169,7 @@ class TerminalInput(Vt100Input):
         return keys
 
 
-def hasten_escape(processor: KeyProcessor) -> None:
+def disable_escape_delay(processor: KeyProcessor) -> None:
     """Let a lone Esc act at once, instead of waiting for a key that would make it Alt.
 
     The parser distinguishes Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait again, long enough to type

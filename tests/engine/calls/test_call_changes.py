@@ -19,7 +19,7 @@ from session.played import Played, opened, say, the_ledger
 from worktrees.repository import git
 
 from nexus_cli.config.paths import places
-from nexus_cli.conversation.compaction.work_log import MOST_FILES
+from nexus_cli.conversation.compaction.work_log import MAX_FILES
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.memo_kinds import WORK
 from nexus_cli.core.message import ToolResult
@@ -125,7 +125,7 @@ def test_of_very_many_files_some_are_named_and_the_others_counted(tmp_path: Path
     assert len(changed_by(repository(tmp_path), "for n in $(seq 1000 1199); do echo > $n.txt; done")) == 200
     with the_ledger() as ledger:
         (memo,) = ledger.log(ledger.sessions()[0].id).memos(WORK)
-    assert len(memo.value["files"]) == MOST_FILES and memo.value["more"] == 200 - MOST_FILES
+    assert len(memo.value["files"]) == MAX_FILES and memo.value["more"] == 200 - MAX_FILES
 
 
 @pytest.mark.matrix
@@ -165,7 +165,7 @@ def test_a_stop_does_not_wait_for_a_slow_look(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(call_changes, "SECONDS_STOPPED", 0.05)
     changes, folder = CallChanges("session"), repository(tmp_path)
     stop_command(changes, folder, free)
-    assert changes.take_cut() == ()
+    assert changes.pop_interrupted_files() == ()
     (step,) = read_steps(places().data, "session")
     assert [one.path for one in step.changes] == ["edited.txt"]
 
@@ -205,7 +205,7 @@ def test_a_stopped_command_names_what_it_changed(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(call_changes, "SECONDS_STOPPED", 300.0)
     changes, folder = CallChanges("session"), repository(tmp_path)
     stop_command(changes, folder)
-    assert changes.take_cut() == ("edited.txt",)
+    assert changes.pop_interrupted_files() == ("edited.txt",)
 
 
 @dataclass

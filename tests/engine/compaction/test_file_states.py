@@ -122,7 +122,7 @@ def test_however_many_files_there_are_each_stands_as_it_is_now(tmp_path: Path) -
 
 @pytest.mark.matrix
 def test_files_are_read_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_states, "MOST_BYTES", 100)
+    monkeypatch.setattr(file_states, "MAX_BYTES", 100)
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text("x" * 60)
 
@@ -165,7 +165,7 @@ def test_what_has_taken_the_place_of_a_file_is_not_read(tmp_path: Path, strange:
         elif strange == "folder":
             path.mkdir()
         else:
-            path.write_bytes(b"\n" * (file_states.MOST_BYTES + 1))
+            path.write_bytes(b"\n" * (file_states.MAX_BYTES + 1))
 
     assert lines(looked(tmp_path, "a.py", act=replace)) == ["- a.py (read)"]
 

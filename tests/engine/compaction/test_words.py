@@ -19,7 +19,7 @@ from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
-from nexus_cli.core.typed_text import GO_ON
+from nexus_cli.core.typed_text import CONTINUE_MESSAGE
 from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.event_texts import describe_compaction_end
@@ -138,14 +138,18 @@ async def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_p
     async with living(tmp_path, script, "make a list", window=128_000, provider=CutFirst(script)) as session:
         async for _ in session.run(Trigger()):
             pass
-        assert any(item.message.content == GO_ON for item in session.context.conversation.items)
+        assert any(item.message.content == CONTINUE_MESSAGE for item in session.context.conversation.items)
         for number in range(5):
             await turn(session, f"and on {number}")
         waiting = await preview_compaction(session.engine)
-        assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
+        assert (
+            waiting["possible"]
+            and CONTINUE_MESSAGE not in waiting["own_words"]
+            and "make a list" in waiting["own_words"]
+        )
         made = ended(await session.compact())
         assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
-        assert "> make a list" in summary_of(session) and GO_ON not in summary_of(session)
+        assert "> make a list" in summary_of(session) and CONTINUE_MESSAGE not in summary_of(session)
         await turn(session, "and more")
         again = ended(await session.compact())
         assert again.kept and again.kept["source"] == "originals"

@@ -17,7 +17,7 @@ from nexus_cli.commands.drops import session_drops
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.drop_list import MOST_DIFFERENCE, returned_drops, window_drops
+from nexus_cli.core.drop_list import MAX_DIFFERENCE, returned_drops, window_drops
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
@@ -94,8 +94,8 @@ def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> No
         shown = context_report(Options(tmp_path, ""), Settings(), session, step)
         row = next(one for one in shown["sections"] if one["id"] == "instructions.project")
         left += [one["tokens"] for one in shown["drops"]]
-        assert abs(left[-1] - (row["full_counted"] - row["counted"])) <= MOST_DIFFERENCE
-    assert len(left) == 2 and left[0] < left[1] - MOST_DIFFERENCE
+        assert abs(left[-1] - (row["full_counted"] - row["counted"])) <= MAX_DIFFERENCE
+    assert len(left) == 2 and left[0] < left[1] - MAX_DIFFERENCE
     with the_ledger() as ledger:
         assert [one["tokens"] for one in session_drops(ledger, session)["drops"]] == left[1:]
 

@@ -15,7 +15,7 @@ from session.played import MODEL, Played, run_turns
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.manager import LEAST_NAMED
+from nexus_cli.context.manager import MIN_REPORTED_WINDOW
 from nexus_cli.core import event
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
@@ -98,7 +98,7 @@ SAID = st.one_of(st.none(), st.integers(1, 10_000_000), st.integers(5_000, 40_00
 
 def is_tiny(figures: Figures) -> bool:
     """A window that is used, and into which no request of ours fits."""
-    return figures[1] is not None and LEAST_NAMED <= figures[1] < 9_000
+    return figures[1] is not None and MIN_REPORTED_WINDOW <= figures[1] < 9_000
 
 
 @pytest.mark.matrix

@@ -14,7 +14,7 @@ from search import sample
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.request_history import read_requests
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.requests import MOST_RECENT, MOST_REPORTED, RequestRow
+from nexus_cli.ledger.requests import MAX_RECENT, MAX_REPORTED, RequestRow
 
 LONG, SHORT = 8, 3
 """Requests, and forks, at most."""
@@ -79,7 +79,7 @@ def test_the_notable_requests_say_what_all_of_them_would(back: bool) -> None:
             assert known(ledger, session, "notable") == known(ledger, session, "all"), f"seed {seed}"
             every = ledger.log(session).requests()
             of_epoch = [row for row in every if row.reported and row.manifest.epoch == every[-1].manifest.epoch]
-            assert ledger.log(session).requests("reported") == of_epoch[-MOST_REPORTED:], f"seed {seed}"
+            assert ledger.log(session).requests("reported") == of_epoch[-MAX_REPORTED:], f"seed {seed}"
         ledger.close()
 
 
@@ -98,10 +98,10 @@ def test_a_resume_reads_the_newest_requests_of_a_very_long_lane_alone() -> None:
         ledger.db.run(
             "WITH RECURSIVE steps (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM steps WHERE n <= ?)"
             f" INSERT INTO requests (step, input, {copied}) SELECT n, 50 + n, {copied} FROM requests, steps",
-            MOST_RECENT,
+            MAX_RECENT,
         )
     rows = log.requests("notable")
-    assert [row.manifest.step for row in rows] == [2, MOST_RECENT + 1], "the smallest and the newest of them"
-    assert log.session_requests("notable") == rows and len(log.requests()) == MOST_RECENT + 1
-    assert len(log.requests("reported")) == MOST_REPORTED
+    assert [row.manifest.step for row in rows] == [2, MAX_RECENT + 1], "the smallest and the newest of them"
+    assert log.session_requests("notable") == rows and len(log.requests()) == MAX_RECENT + 1
+    assert len(log.requests("reported")) == MAX_REPORTED
     ledger.close()

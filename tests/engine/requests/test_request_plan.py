@@ -165,7 +165,7 @@ async def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path
 
     def said(request: RequestPlan) -> tuple[object, ...]:
         ahead = request.outlook
-        cached = request.cached, request.sent_anew, request.repeated, ahead.tokens, ahead.shared, ahead.messages
+        cached = request.cached, request.uncached_tokens, request.repeated, ahead.tokens, ahead.shared, ahead.messages
         return request.tokens, request.upper_bound, request.fits, request.sections, cached
 
     async with living(Provider(script), tmp_path) as session:

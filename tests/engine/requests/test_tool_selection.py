@@ -53,7 +53,9 @@ def _renew(
 ) -> Schemas:
     """Return the schemas of a first epoch, of which each has `size` tokens."""
     options = {"recipe": PLAIN, "limits": Limits(), "attended": False, **options}
-    offer = ToolOffer(REGISTRY, **options, called_for=tuple, count=lambda text: size * text.count('"type":"function"'))
+    offer = ToolOffer(
+        REGISTRY, **options, requested_tools=tuple, count=lambda text: size * text.count('"type":"function"')
+    )
     return offer.select(window, _lane(), words, named)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.commands.forms import find_form
-from nexus_cli.reports.text.look import PLAIN, ReportStyle
+from nexus_cli.reports.text.style import PLAIN, ReportStyle
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.theme import ASCII, UNICODE, Glyphs, Theme
 

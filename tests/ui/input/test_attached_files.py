@@ -17,7 +17,7 @@ from tools.documents import make_notebook, make_pdf
 
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.image_check import MOST_BYTES
+from nexus_cli.core.image_check import MAX_BYTES
 from nexus_cli.sections.project_outline import LANGUAGES
 from nexus_cli.tools import documents
 from nexus_cli.ui.input import attached_files, piped
@@ -163,10 +163,10 @@ def test_a_pipe_or_a_device_is_never_opened(folder: Path) -> None:
 
 
 def test_what_is_beyond_the_hard_limit_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piped, "MOST_INPUT", 1000)
+    monkeypatch.setattr(piped, "MAX_INPUT", 1000)
     (folder / "long.txt").write_text("x" * 1500)
     with open(folder / "shot.png", "ab") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     found = read_mentions("@long.txt @shot.png", folder)
     assert found.uncounted == 500 and len(found.blocks[0]) < 1100 and found.parts == []
     assert len(found.notices) == 2
@@ -298,7 +298,7 @@ def test_a_notebook_is_attached_as_its_cells(folder: Path) -> None:
 
 
 def test_a_notebook_that_is_cut_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_MOST_TEXT", 10)
+    monkeypatch.setattr(documents, "_MAX_TEXT", 10)
     (folder / "nb.ipynb").write_text(make_notebook([("code", "x = 1", []), ("code", "y = 2", [])]))
     found = read_mentions("see @nb.ipynb", folder)
     assert found.notices == ["nb.ipynb: stopped after cell 1: the text is too long"]
@@ -348,7 +348,7 @@ def test_a_range_of_a_missing_file_is_a_missing_file(folder: Path) -> None:
 
 
 def test_each_attachment_has_a_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piped, "MOST_INPUT", 1000)
+    monkeypatch.setattr(piped, "MAX_INPUT", 1000)
     (folder / "long.txt").write_text("x\n" * 750)
     found = read_mentions("@src/a.py @src @shot.png @long.txt @long.txt:2-3", folder)
     assert [one.to_json() for one in found.files] == [

@@ -397,7 +397,7 @@ async def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
 async def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nexus_cli.ui.input.box as box_module
 
-    monkeypatch.setattr(burst_reader, "MOST_INPUT", 2048)
+    monkeypatch.setattr(burst_reader, "MAX_INPUT", 2048)
     monkeypatch.setattr(box_module, "cut_to_bytes", lambda data: data[:2048])
 
     async with opened(folder) as stage:

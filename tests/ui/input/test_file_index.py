@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.ui.input import file_index
-from nexus_cli.ui.input.file_index import MOST_NAMES, FileIndex, NameIndex, list_folder
+from nexus_cli.ui.input.file_index import MAX_NAMES, FileIndex, NameIndex, list_folder
 
 NAME = st.text("abcAB/_. é", min_size=1, max_size=12)
 QUERY = st.text("abcAB/_. é", max_size=6)
@@ -170,7 +170,7 @@ def test_closing_stops_the_listing(tmp_path: Path) -> None:
 
 
 def test_at_most_fifty_names_are_given(tmp_path: Path) -> None:
-    assert len(NameIndex(f"{n}.py" for n in range(500)).best("py")) == MOST_NAMES
+    assert len(NameIndex(f"{n}.py" for n in range(500)).best("py")) == MAX_NAMES
 
 
 def test_a_path_out_of_the_project_is_completed_in_its_folder(tmp_path: Path) -> None:

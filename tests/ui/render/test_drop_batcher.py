@@ -126,7 +126,7 @@ def test_an_overflow_is_told_in_one_line_beside_what_it_left_out() -> None:
     events: list[e.Event] = [
         e.Notice("m reports a context window of 8,192 tokens; used from now on", warning=False),
         e.CompactionStart("overflow", 12_000),
-        e.CompactionDone(False, 12_000, 12_000, e.TOO_LITTLE, cut=True),
+        e.CompactionDone(False, 12_000, 12_000, e.NOTHING_TO_SUMMARIZE, cut=True),
         part(1),
         e.StepStart(1),
     ]

@@ -21,7 +21,7 @@ from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl import personal_command
 from nexus_cli.ui.repl.personal_command import StatusCommand, describe_status, run_personal_command
-from nexus_cli.ui.screen.notification import AWAY
+from nexus_cli.ui.screen.notification import AWAY_SECONDS
 from nexus_cli.ui.screen.screen import Screen
 
 
@@ -147,7 +147,7 @@ def test_who_is_away_gets_the_command(tmp_path: Path, monkeypatch: pytest.Monkey
             assert screen.notifier.enabled == notify
         screen.notifier.note_key()
         screen.notify("while they are there")
-        await asyncio.sleep(AWAY)
+        await asyncio.sleep(AWAY_SECONDS)
         assert not loop.tasks
         screen.notify("done after 3 s in x")
         await asyncio.gather(*loop.tasks)

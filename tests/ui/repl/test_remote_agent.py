@@ -26,7 +26,7 @@ from nexus_cli.core.plan_question import PROCEED
 from nexus_cli.core.request import Request, TextDelta
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
-from nexus_cli.rpc.http_server import MOST_BODY
+from nexus_cli.rpc.http_server import MAX_BODY
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS
 from nexus_cli.rpc.served_command import describe_client_command
 from nexus_cli.session.status import Status
@@ -306,7 +306,7 @@ async def test_a_command_is_not_run_in_the_session_that_another_client_has_opene
 async def test_a_message_that_the_server_refuses_returns_to_the_box(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "MOST_WAITING", -1)
+    monkeypatch.setattr(dispatcher, "MAX_WAITING", -1)
 
     async with connected(tmp_path) as (repl, view):
         await say_and_wait(repl, "hello")
@@ -315,7 +315,7 @@ async def test_a_message_that_the_server_refuses_returns_to_the_box(
 
 @pytest.mark.matrix
 async def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path: Path) -> None:
-    long = "x" * (MOST_BODY + 1)
+    long = "x" * (MAX_BODY + 1)
 
     async with connected(tmp_path) as (repl, view):
         await say_and_wait(repl, long)
@@ -997,8 +997,8 @@ async def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Pat
 async def test_leaving_promises_no_output_that_the_session_does_not_keep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.session.attached_texts.MOST_ATTACHED", 1)
-    monkeypatch.setattr(remote_agent, "MOST_ATTACHED", 1)
+    monkeypatch.setattr("nexus_cli.session.attached_texts.MAX_ATTACHED", 1)
+    monkeypatch.setattr(remote_agent, "MAX_ATTACHED", 1)
 
     async with connected(tmp_path, allow="all") as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)

@@ -32,7 +32,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import FORK, NexusError, ProviderError, UsageError
 from nexus_cli.core.memo_kinds import COMMAND, WAITING_TEXTS
 from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.core.typed_text import GO_ON
+from nexus_cli.core.typed_text import CONTINUE_MESSAGE
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.lines import short
@@ -254,10 +254,10 @@ async def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp
         await stage.say("/continue")
         before = len(stage.text)
         stage.backend.show_conversation()
-        assert "· continued\n" in stage.text[before:] and GO_ON not in stage.text
+        assert "· continued\n" in stage.text[before:] and CONTINUE_MESSAGE not in stage.text
         transcript = find_form("transcript")(session_transcript(stage.session), 80)
-        assert " continued\n" in transcript and GO_ON not in transcript
-        assert GO_ON in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
+        assert " continued\n" in transcript and CONTINUE_MESSAGE not in transcript
+        assert CONTINUE_MESSAGE in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
 
 
 async def test_a_turn_that_ends_because_another_process_has_its_session_offers_no_continue(tmp_path: Path) -> None:

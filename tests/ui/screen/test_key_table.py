@@ -228,8 +228,8 @@ def test_each_key_does_what_the_table_of_the_readme_says(
     state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(question, "QUIET", 0.0)
-    monkeypatch.setattr(question, "LAPSE", 0.0)
-    monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.JUST_SETTLED", 0.0)
+    monkeypatch.setattr(question, "WITHDRAWAL_SECONDS", 0.0)
+    monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.AFTER_STOP_SECONDS", 0.0)
     assert len(rows_of_table()) > 15
     assert {cells[STATES.index(state)] for _, cells in rows_of_table()} <= EFFECTS.keys(), "a cell that is not tried"
     assert run_at_once(check_state(state, tmp_path)) == []

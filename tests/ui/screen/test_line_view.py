@@ -333,7 +333,7 @@ async def test_a_signal_stops_the_running_turn() -> None:
 async def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
     monkeypatch: pytest.MonkeyPatch, soon: bool, said: list[str]
 ) -> None:
-    monkeypatch.setattr(key_bindings, "JUST_SETTLED", 1000.0 if soon else 0.0)
+    monkeypatch.setattr(key_bindings, "AFTER_STOP_SECONDS", 1000.0 if soon else 0.0)
     with paper() as on:
         on.controller.running = True
         task = asyncio.ensure_future(on.face.run(on.controller))

@@ -21,7 +21,7 @@ THERE = "\x1b]2;nexus\x07\x1b[23;2t"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notification, "AWAY", 0.2)
+    monkeypatch.setattr(notification, "AWAY_SECONDS", 0.2)
 
 
 async def test_only_who_is_away_is_called() -> None:

@@ -210,7 +210,7 @@ async def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_mes
             on.type("\x1b")
         await on.still()
         assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
-        await asyncio.sleep(key_bindings.JUST_SETTLED)
+        await asyncio.sleep(key_bindings.AFTER_STOP_SECONDS)
         on.type("\x1b")
         await on.until("press Esc again to edit an earlier message")
         first = list(on.controller.said)
@@ -272,7 +272,7 @@ async def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
 async def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
     monkeypatch: pytest.MonkeyPatch, draft: str, asked: bool
 ) -> None:
-    monkeypatch.setattr(key_bindings, "JUST_SETTLED", 1000.0)
+    monkeypatch.setattr(key_bindings, "AFTER_STOP_SECONDS", 1000.0)
     async with stand() as on:
         on.controller.running = True
         on.type(draft)
@@ -294,7 +294,7 @@ async def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_no
 async def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(key_bindings, "JUST_SETTLED", 0.0)
+    monkeypatch.setattr(key_bindings, "AFTER_STOP_SECONDS", 0.0)
     async with stand() as on:
         on.controller.running = True
         on.type("draft\x03")
@@ -747,7 +747,7 @@ async def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_ed
         on.type("\x1b")
         await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
         assert (await on.still())[1] == STATUS
-        await asyncio.sleep(key_bindings.JUST_SETTLED)
+        await asyncio.sleep(key_bindings.AFTER_STOP_SECONDS)
         on.type("\x1b")
         await on.until("press Esc again")
         on.type("\x1b")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.commands.forms import find_form
-from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
+from nexus_cli.reports.text.style import PLAIN, ReportStyle, plot
 from nexus_cli.ui.render.theme import UNICODE, Theme
 
 FIGURES: dict[str, Any] = {"requests": 3, "input": 900, "output": 90, "cache_read": 450, "unfinished": 0}

@@ -11,10 +11,10 @@ from contextvars import ContextVar
 
 NameCommands = Callable[[str], str]
 """Returns one of our own sentences with the commands of a front end."""
-DOOR: ContextVar[NameCommands] = ContextVar("door", default=str)
-"""That of the front end for which a report is drawn."""
+FRONT_END_COMMANDS: ContextVar[NameCommands] = ContextVar("door", default=str)
+"""How the front end for which a report is drawn names commands."""
 
 
 def name_commands(text: str) -> str:
     """Return one of our own sentences with the commands of the front end for which a report is drawn."""
-    return DOOR.get()(text)
+    return FRONT_END_COMMANDS.get()(text)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.core.late_methods import compile_methods_late
+from nexus_cli.core.lazy_methods import compile_methods_lazily
 
 NAME = "nexus_cli.late_classes"
 SOURCE = """
@@ -50,7 +50,7 @@ def define(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Return what defines the classes in a module of a name, with late methods."""
     for name in ("_create_fn",) if METHODS else ():
         monkeypatch.setattr(dataclasses, name, getattr(dataclasses, name))
-    compile_methods_late()
+    compile_methods_lazily()
 
     def defined(name: str) -> ModuleType:
         module = ModuleType(name)

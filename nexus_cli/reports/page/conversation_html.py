@@ -26,7 +26,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.acts import PastEvent
-from nexus_cli.reports.conversation import describe_between, results_by_call
+from nexus_cli.reports.conversation import describe_unlogged_event, results_by_call
 from nexus_cli.reports.event_texts import describe_outcome, describe_thought
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
@@ -56,7 +56,7 @@ Block = list["str | Fold"]
 """The HTML of one message or event, in parts."""
 
 
-class Talk:
+class ConversationHtml:
     """Renders the conversation of one session: a fold over its events."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Talk:
         if entry.kind is Kind.STEER and not block:  # a message of ours
             block += self._words(entry, entry.message.content)
         if entry.kind is not Kind.TOOL:
-            block += map(self._picture, entry.message.parts)
+            block += map(self._render_image, entry.message.parts)
         if block or entry.kind is not Kind.TOOL:
             yield [self._head(entry), *block, "</article>\n"]
 
@@ -104,7 +104,7 @@ class Talk:
             (past.at, [self._between(past, text)])
             for past in self._events_by_entry.get(entry, ())
             if not (isinstance(past.event, IN_ROWS) or (isinstance(past.event, Notice) and past.event.warning))
-            and (text := describe_between(past))
+            and (text := describe_unlogged_event(past))
         ]
 
     def _between(self, past: PastEvent, text: str) -> str | Fold:
@@ -168,7 +168,7 @@ class Talk:
             lines = plural(result.text.count("\n") + 1, "line")
             summary = f"result, {lines}, {plural(entry.tokens, 'token')}"
             block += [self._fold(summary, self._markup.pre(result.text)), *self._added(entry)]
-            block += [self._picture(part) for part in entry.message.parts]
+            block += [self._render_image(part) for part in entry.message.parts]
         return [*block, "</div>\n"]
 
     def _added(self, entry: Entry) -> Block:
@@ -181,7 +181,7 @@ class Talk:
     def _thought(self, text: str) -> Fold:
         return self._fold(describe_thought(text), self._markup.pre(text))
 
-    def _picture(self, part: Part) -> str | Fold:
+    def _render_image(self, part: Part) -> str | Fold:
         name = self._markup.text(part.name or "image")
         if part.media_type not in PICTURES:
             return f'<p class="note">{name} ({self._markup.text(part.media_type)}, {len(part.data):,} bytes)</p>\n'

@@ -10,7 +10,7 @@ import pytest
 from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 from search import sample
 
-from nexus_cli.rules.denied_files import find_kept_paths
+from nexus_cli.rules.denied_files import find_write_denied_paths
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_guard import CommandGuard, settle_project
@@ -33,8 +33,8 @@ HARM = (
 def profile_of(scene: Scene, *, mounts: bool) -> SandboxProfile:
     tools = discover_tools()
     rules = RuleSet(tuple(parse_rule("deny", text, tools) for text in RULES))
-    kept, patterns = find_kept_paths(rules, scene.project)
-    return replace(scene.profile(), kept_paths=kept, kept_patterns=patterns, mounts_kept=mounts)
+    kept, patterns = find_write_denied_paths(rules, scene.project)
+    return replace(scene.profile(), write_denied_paths=kept, write_denied_patterns=patterns, mounts_write_denied=mounts)
 
 
 def fill(scene: Scene) -> None:

@@ -19,8 +19,8 @@ from nexus_cli.core.run import APPROVAL, FAILED, HUMAN, RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs, describe_run, name_origin
 
-MOST_LINES = 5
-MOST_RUNS = 1000
+MAX_LINES = 5
+MAX_RUNS = 1000
 """Most runs of one report, newest first: opening an old project for the first time does not list years of them."""
 LONGEST = 160
 """Most characters of the beginning of a run's answer."""
@@ -29,8 +29,8 @@ REPORT = 600
 
 
 @dataclass(frozen=True, slots=True)
-class AwayNote:
-    """A line about unattended runs."""
+class MissedRunsNote:
+    """A line about unattended runs that the person has missed."""
 
     line: str
     run: str = ""
@@ -39,18 +39,21 @@ class AwayNote:
     """The beginning of its answer."""
 
 
-def take_away_notes(ledger: Ledger, folder: Path) -> list[AwayNote]:
+def pop_missed_runs_notes(ledger: Ledger, folder: Path) -> list[MissedRunsNote]:
     """Return a note for each plan, service and agent whose runs in this project ended since the last call, and for each
     run that broke off or waits for a person, however long it has."""
     project = ledger.project_of(folder)
-    rested = ledger.runs.rested_since(_last_time(project), MOST_RUNS)
+    rested = ledger.runs.list_ended_or_waiting(_last_time(project), MAX_RUNS)
     if rested:
         _note_time(project, rested[-1].updated)
     ended = sorted((run for run in _in_project(ledger, rested, project) if run.has_ended), key=_source)
     notes = [_describe_runs(ledger, list(runs)) for _, runs in groupby(ended, key=_source)]
-    broken = _in_project(ledger, broken_runs(ledger, ledger.runs.list_runs([RUNNING], MOST_RUNS)), project)
+    broken = _in_project(ledger, broken_runs(ledger, ledger.runs.list_runs([RUNNING], MAX_RUNS)), project)
     other_runs = [*(run for run in reversed(broken) if run.type in UNATTENDED), *waiting_runs(ledger, folder)]
-    return [*_first_notes(notes), *_first_notes([AwayNote(describe_rest(ledger, run), run.id) for run in other_runs])]
+    return [
+        *_first_notes(notes),
+        *_first_notes([MissedRunsNote(describe_rest(ledger, run), run.id) for run in other_runs]),
+    ]
 
 
 def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
@@ -93,9 +96,11 @@ def _in_project(ledger: Ledger, runs: Iterable[Run], project: str) -> list[Run]:
     return [run for run in runs if run.key in shared or project_of(str(run.options.get("folder") or "/")) == project]
 
 
-def _first_notes(notes: list[AwayNote]) -> list[AwayNote]:
-    omitted = len(notes) - MOST_LINES
-    return notes[:MOST_LINES] + ([AwayNote(f"... and {omitted} more (see `nexus runs list`)")] if omitted > 0 else [])
+def _first_notes(notes: list[MissedRunsNote]) -> list[MissedRunsNote]:
+    omitted = len(notes) - MAX_LINES
+    return notes[:MAX_LINES] + (
+        [MissedRunsNote(f"... and {omitted} more (see `nexus runs list`)")] if omitted > 0 else []
+    )
 
 
 def _source(run: Run) -> tuple[str, int, str]:
@@ -103,7 +108,7 @@ def _source(run: Run) -> tuple[str, int, str]:
     return (run.type, run.entity or 0, str(run.space) if run.space else run.title)
 
 
-def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
+def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> MissedRunsNote:
     last = runs[-1]
     failed = sum(run.state == FAILED for run in runs)
     bad = (" and failed" if len(runs) == 1 else f", {failed} failed") if failed else ""
@@ -112,7 +117,7 @@ def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
     outcome = _quote(last) or last.state
     often = "once" if len(runs) == 1 else f"{len(runs)} times"
     line = f"while you were away: {origin} ran {often}{bad}; {last.id}: {outcome}{facts}"
-    return AwayNote(line, last.id, cut_at_word(last.last_words.strip(), REPORT))
+    return MissedRunsNote(line, last.id, cut_at_word(last.last_words.strip(), REPORT))
 
 
 def _quote(run: Run) -> str:

@@ -10,7 +10,7 @@ from nexus_cli.core.services import Log, SeenFile
 from nexus_cli.ledger import SessionLog
 
 
-class UnwrittenLog(MemoryLog):
+class DraftLog(MemoryLog):
     """Continues the numbers and memos of a log without changing it. No entry is appended to it."""
 
     def __init__(self, log: Log) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 
-def compile_methods_late() -> None:
+def compile_methods_lazily() -> None:
     """From now on, put off compiling the methods of data classes that modules of this package define."""
     compile_method = vars(dataclasses).get("_create_fn")
     if compile_method is None:

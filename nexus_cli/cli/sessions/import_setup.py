@@ -46,7 +46,7 @@ class ImportReport(VersionedReport):
     """With --sessions or --all, their numbers: new, grown, same, empty, and entries written."""
 
 
-MOST_LEFT_OUT = 40
+MAX_LEFT_OUT = 40
 """Most lines about what could not be taken over of sessions."""
 
 
@@ -147,8 +147,8 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
 
 def _left_out(result: SessionsImport) -> list[str]:
     rows = result.left_out.most_common()
-    more = [f"and {plural(len(rows) - MOST_LEFT_OUT, 'further kind')}"] if len(rows) > MOST_LEFT_OUT else []
-    return [f"{kind}: {number:,}" for kind, number in rows[:MOST_LEFT_OUT] if number] + more
+    more = [f"and {plural(len(rows) - MAX_LEFT_OUT, 'further kind')}"] if len(rows) > MAX_LEFT_OUT else []
+    return [f"{kind}: {number:,}" for kind, number in rows[:MAX_LEFT_OUT] if number] + more
 
 
 def _describe(result: SessionsImport, dry_run: bool) -> str:
