@@ -303,8 +303,9 @@ class SessionServers(ServerTools):
             return
         tools = self._session.conversation.epoch.tools
         descriptions = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
+        earlier = {entry.sha256 for entry in since.entries.values()}  # a server may move to another file
         for name, entry in self._catalogue.entries.items():
-            is_new = self._has_waited and since.entries.get(name) != entry
+            is_new = self._has_waited and entry.sha256 not in earlier
             if name in self._catalogue.lists and (is_new or not self._is_told(name, descriptions)):
                 self._announce(name)
                 offered = plural(len(self._names(name)), "tool")

@@ -1,17 +1,28 @@
-"""Arguments of prompts, and the images of servers that a model gets."""
+"""Arguments of prompts, the images of servers that a model gets, and what it is told of a changed entry."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from images import png
+from session.played import MODEL, Played
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.event import Notice
 from nexus_cli.core.image_check import MAX_IMAGES, choose_images
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.mcp.server_values import ServerPrompt
+from nexus_cli.mcp.server_entries import read_servers
+from nexus_cli.mcp.server_values import ServerOffer, ServerPrompt, ServerTool
+from nexus_cli.mcp.tool_cache import make_list, store_list
+from nexus_cli.service_list import SERVERS
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.server_inputs import CALL, RESOURCE, read_arguments
 
 REVIEW = ServerPrompt("review", "Review it.", (("file", True), ("tone", False)))
@@ -64,3 +75,32 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
     assert control.take_images("bash", replace(drawn, images=(("image/png", good),)), model).counts["images"] == 1
     assert [one.data for one in control.pop_images()] == [good] and not control.images
     assert told.warning.startswith("sh exited 3; ") and "not a complete PNG" in told.warning
+
+
+def test_a_server_is_told_again_if_it_changed_and_not_if_another_file_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PROGRAM", "/usr/bin/true")
+    config = places().config / "config.toml"
+    config.parent.mkdir(parents=True)
+
+    def configure(command: str, call_seconds: int) -> None:
+        config.write_text(f'[mcp.notes]\ncommand = ["{command}"]\ncall_seconds = {call_seconds}\n')
+        tool = ServerTool("add", "Add a note.", {"type": "object", "properties": {}})
+        store_list(read_servers(tmp_path).entries["notes"], make_list(ServerOffer((tool,))))
+
+    async def play() -> list[list[str]]:
+        configure("${PROGRAM}", 60)
+        options, settings = Options(tmp_path, MODEL, interactive=True), Settings(models={MODEL: {"window": 24_000}})
+        provider = Played(lambda request: "done")
+        session = open_session(options, settings, approver=None, provider=provider, services=(SERVERS,))
+        texts = []
+        for command, call_seconds in (("${PROGRAM}", 60), ("/usr/bin/true", 60), ("/usr/bin/true", 61)):
+            configure(command, call_seconds)
+            events = [event async for event in session.run("go on")]
+            texts.append([event.text for event in events if isinstance(event, Notice) and "notes" in event.text])
+        await session.aclose()
+        return texts
+
+    assert asyncio.run(play()) == [[], [], ["MCP server notes: 1 tool to be sent after the next compaction"]]
