@@ -115,7 +115,8 @@ def test_the_price_has_the_schema_too(place: Stage) -> None:
 
 def test_a_price_that_is_not_known_is_null_and_needs_no_key(place: Stage) -> None:
     place.settings(QUICK + f'[models."{MODEL}"]\nwindow = 128000\n')
-    assert price(place, "hi", env={"OPENAI_API_KEY": None})["cost_usd"] is None
+    priced = price(place, "--max-steps", "1", "hi", env={"OPENAI_API_KEY": None})
+    assert priced["cost_usd"] is None and "notices" in {section["id"] for section in priced["sections"]}
 
 
 def test_a_broken_contract_is_exit_4_and_nothing_is_sent(place: Stage) -> None:
