@@ -60,7 +60,8 @@ class AnswerRounds(Continuation):
         newest = self._read_answer(self._engine.partial_reply)
         if not newest.problems:
             return ""
-        if len(self._attempts) > (1 if all(attempt.is_prose for attempt in self._attempts) else MAX_REPAIRS):
+        is_declined = self._schema.has_brackets and all(attempt.is_prose for attempt in self._attempts)
+        if len(self._attempts) > (1 if is_declined else MAX_REPAIRS):
             raise self._failure()
         why = "the answer does not match the schema"
         if self._engine.spending.has_step:

@@ -107,6 +107,11 @@ class AnswerSchema:
         """The schema on one line."""
         return canonical(self.schema).decode()
 
+    @property
+    def has_brackets(self) -> bool:
+        """True if each answer is an object or an array: a bare word is no attempt at one, as it is at a string."""
+        return isinstance(self.schema, Mapping) and self.schema.get("type") in ("object", "array")
+
     def read_answer(self, answer: str) -> Attempt:
         """Find the JSON document in `answer` and validate it. Never raises."""
         try:

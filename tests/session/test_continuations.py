@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import Played, opened, say
+from session.played import Played, opened, run_turns, say
 from workers.crew import SETTINGS, Crew, content, crewed
 
 from nexus_cli.config.hook_tables import HookTable
@@ -84,6 +84,13 @@ async def test_what_a_command_printed_is_not_left_if_it_passed_and_the_answer_fa
     end = events[-1]
     assert end.outcome.error["kind"] == "schema" and end.outcome.until["passed"] and not end.outcome.until["left"]
     assert not [event for event in events if isinstance(event, Notice) and "fine" in event.text.partition("`")[0]]
+
+
+def test_a_bare_word_gets_both_repairs_if_the_schema_takes_a_value_without_brackets(tmp_path: Path) -> None:
+    answers = iter(["yes", "Yes, it is.", '"yes"'])
+    session = opened(Played(lambda request: next(answers)), tmp_path)
+    end = run_turns(session, Trigger("is it?", schema='{"enum": ["yes", "no"]}'))[-1]
+    assert isinstance(end, TurnEnd) and end.outcome.data == "yes", end
 
 
 @dataclass
