@@ -21,7 +21,7 @@ from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.shielded_work import wait_uncancelled
 
 _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
-_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
+_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\[\s\S])*)\"""")
 _WORD = re.compile(rf"(?:{_QUOTED.pattern})(?=\s|$)|(\S+)")
 
 
@@ -257,7 +257,7 @@ def _extract_text_option(verb: Verb, values: dict[str, Any], line: str) -> str:
 
 def _unquote(word: re.Match[str]) -> str:
     """Return a word without the quotes around it, read as a shell reads it."""
-    return word[word.lastindex or 0] if word[2] is None else re.sub(r'\\(["\\])', r"\1", word[2])
+    return word[word.lastindex or 0] if word[2] is None else re.sub(r'\\(["\\$`])', r"\1", word[2])
 
 
 def _read_rest(word: re.Match[str]) -> str:

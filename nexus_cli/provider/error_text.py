@@ -61,14 +61,18 @@ def parse_body(text: str) -> JsonObject:
 
 
 def find_error(body: object) -> JsonObject:
-    """Return the innermost `error` object of a body, or the body itself, a text as its message; {} if there is none."""
+    """Return the first `error` object in a body that has a message, or the innermost; the body itself if there is none,
+    a text as its message; {} for anything else."""
     if isinstance(body, list):
         body = body[0] if body else {}
     if isinstance(body, str):
         return {"message": body}
     if not isinstance(body, Mapping):
         return {}
-    return find_error(body.get("error")) or body
+    inner = body.get("error")
+    if isinstance(inner, Mapping) and inner.get("message"):
+        return inner
+    return find_error(inner) or body
 
 
 def _read_page(text: str) -> str:

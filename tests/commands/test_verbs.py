@@ -203,6 +203,7 @@ def take(
         ("--folder=/tmp here", {"folder": "/tmp", "place": "here"}),
         ('"7" --step 3', {"step": 3, "place": "7"}),
         (r'"a \"b\" \d"', {"place": r'a "b" \d'}),
+        ('"a \\\nb"', {"place": "a \\\nb"}),
     ],
 )
 def test_words_go_to_the_parameters_that_take_them(context: FakeContext, line: str, given: dict[str, Any]) -> None:
@@ -268,6 +269,7 @@ async def remove(context: CommandContext, key: Annotated[str, Argument("ID", "Wh
         ("--until=a b", {"until": "a b"}),
         ("rows --until 'a' && 'b'", {"text": "rows", "until": "'a' && 'b'"}),
         (r'rows --until "say \"x\""', {"text": "rows", "until": 'say "x"'}),
+        (r'rows --until "say \$x \d"', {"text": "rows", "until": r"say $x \d"}),
         ("don't --untilled x", {"text": "don't --untilled x"}),
         ("-d --level HIGH rows", {"text": "rows", "level": "HIGH", "dry": True}),
     ],

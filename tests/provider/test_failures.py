@@ -267,6 +267,7 @@ def test_what_libraries_wrap_around_a_message_is_taken_off() -> None:
     assert format_error_line(f"litellm.RateLimitError: AnthropicException - {inner}") == "too much"
     assert format_error_line(f"litellm.RateLimitError: AnthropicException - {inner.encode()!r}") == "too much"
     assert format_error_line("litellm.APIError: APIError: OpenAIException - Error code: 529 - plain") == "plain"
+    assert format_error_line('{"error": {"message": "no such voice", "error": "Bad Request"}}') == "no such voice"
 
 
 @pytest.mark.parametrize("address", ["http://localhost:1/v1", "http://127.0.0.1", "127.9.9.9:80", "http://[::1]:8/"])
