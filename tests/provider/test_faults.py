@@ -45,13 +45,14 @@ def test_each_status_has_its_kind(form: str, status: int, model_server: Scripted
 
 def ask_for_json(body: str) -> Heard:
     """What is heard of a server that answers one request with `body`, whole and as JSON."""
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    status = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as threads:
 
         def answer() -> None:
-            with listening.accept()[0] as connection:
-                connection.recv(65536)
-                connection.sendall(f"{head}{body}".encode())
+            with listening.accept()[0] as connection, connection.makefile("rb") as received:
+                head = dict(line.lower().split(b":", 1) for line in iter(received.readline, b"\r\n") if b": " in line)
+                received.read(int(head[b"content-length"]))  # what is left unread resets the connection
+                connection.sendall(f"{status}{body}".encode())
 
         threads.submit(answer)
         backend = LitellmBackend(api_base=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", api_key="sk-test")
