@@ -138,9 +138,11 @@ async def test_the_end_of_the_output_outlives_the_session(tmp_path: Path) -> Non
     async with opened(tmp_path, job("echo GET /cart 500; exec sleep 60"), "started") as (session, _):
         await turn(session, "serve")
         name = session.id
-    async with opened(tmp_path, act("read", job="j1"), "a 500", again=name) as (session, _):
-        after = result(await turn(session, "what did it log yesterday?"))
+    steps = [step for action in ("read", "write", "stop") for step in (act(action, job="j1", text="y"), "so")]
+    async with opened(tmp_path, *steps, again=name) as (session, _):
+        after, *others = [result(await turn(session, words)) for words in ("what did it log?", "answer it", "stop it")]
         assert after.text.startswith("GET /cart 500\n[job j1 (") and after.text.endswith(" ended with the session]")
+        assert all(other.error.endswith(" ended with the session") and not other.output for other in others), others
 
 
 async def test_an_end_between_turns_is_told_to_the_person_at_once_and_to_the_model_with_the_next_message(
