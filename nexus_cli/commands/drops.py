@@ -120,17 +120,17 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     count, cap = session.context.counter.count, session.context.budget.output_cap
     piece = await asyncio.to_thread(cut_piece, text, start, end, cap, count)
     block = f'<recalled id="{drop}" characters="{start}:{piece.end} of {len(text)}">\n{piece.text}\n</recalled>'
-    tokens, encoding_note = count(block), ""
+    tokens, omission_note = count(block), ""
     if remaining := await asyncio.to_thread(count_large, text[piece.end : end], cap, count):
         next_command = f"/drops recall {drop} {piece.end}:{end}"
-        encoding_note = (
+        omission_note = (
             f"About {remaining:,} of {tokens + remaining:,} tokens are left out. To send more: {next_command}"
         )
     read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
     context.attach(block, f"{drop}, about {plural(tokens, 'token')}")
     context.feed(ContextRecall(drop, tokens))
-    return print_act(encoding_note, drop)
+    return print_act(omission_note, drop)
 
 
 def drops_text(value: JsonObject) -> Blocks:

@@ -67,16 +67,16 @@ def login(
         why = "only PROVIDER is expected; as an argument, a key is visible in the shell's history and the process list"
         hint = "Run `nexus login PROVIDER` and paste or pipe the key. Revoke the key if you typed it here"
         raise UsageError("wrong usage", why, hint) from error
-    key, encoding_note = _ask_key(source, name) if source.ask_hidden else (clean_key(name, _read_piped(source)), "")
+    key, key_note = _ask_key(source, name) if source.ask_hidden else (clean_key(name, _read_piped(source)), "")
     if not key:
-        return _report_none(source, name, encoding_note)
+        return _report_none(source, name, key_note)
     stored = stored_name(name, key_name)
     line = f"The {SHAPES[name].title} key{key_name and f' `{key_name}`'} is stored in {store_key(stored, key)}."
     if key_name:
         then = [f"To use this key: {'/model' if source.live else '-m'} {key_name}:{name}/MODEL."]
     else:
         then = list(_use_now(source, name, key)) if source.live else list(_describe_next(name))
-    return print_act("\n".join([*filter(None, [encoding_note]), line, *then]), stored)
+    return print_act("\n".join([*filter(None, [key_note]), line, *then]), stored)
 
 
 def _choose_provider(source: Source) -> str:
@@ -113,12 +113,12 @@ def _read_piped(source: Source) -> str:
     return lines[0] if lines else ""
 
 
-def _report_none(source: Source, name: str, encoding_note: str = "") -> Act:
+def _report_none(source: Source, name: str, key_note: str = "") -> Act:
     """Return the report of a login that stored nothing; in a shell raise `UsageError`."""
     if source.live:
-        return print_act(encoding_note or NOT_STORED)
-    if encoding_note:
-        source.say(encoding_note)
+        return print_act(key_note or NOT_STORED)
+    if key_note:
+        source.say(key_note)
     raise UsageError("nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
 
 

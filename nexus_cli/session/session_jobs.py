@@ -250,7 +250,7 @@ class SessionJobs(Jobs):
         if action == "list":
             lines = ["  ".join((row["id"], row["how"], row["name"])) for row in self.describe_all()]
             return ToolResult("\n".join(lines) or "no jobs")
-        found_job = self._find(job)
+        found_job = self._find(job, reads=action == "read")
         if isinstance(found_job, ToolResult):
             return found_job
         if action == "write":
@@ -264,7 +264,7 @@ class SessionJobs(Jobs):
         return ToolResult(await self._report(found_job))
 
     async def wait(self, job: str, seconds: float | None) -> ToolResult:
-        found_job = self._find(job)
+        found_job = self._find(job, reads=True)
         if isinstance(found_job, ToolResult):
             return found_job
         found_job.waiting += 1
@@ -335,7 +335,7 @@ class SessionJobs(Jobs):
 
     async def show(self, job: str) -> ToolResult:
         """Return the last lines of a job and its state, for the person: the model still reads them as new."""
-        found_job = self._find(job)
+        found_job = self._find(job, reads=True)
         if isinstance(found_job, ToolResult) or found_job.process is None:
             return found_job if isinstance(found_job, ToolResult) else ToolResult("")
         lines = await asyncio.to_thread(found_job.process.last_lines, _MAX_LINES, _MAX_LINES * 200)
@@ -352,17 +352,19 @@ class SessionJobs(Jobs):
             self._engine.notices.keep("", f"the person stopped job {found_job.id} ({found_job.name})")
         return ToolResult(f"job {found_job.id} {found_job.describe()}")
 
-    def _find(self, name: str) -> BackgroundJob | ToolResult:
-        """Return a job by its id, without one the only one; else the error."""
+    def _find(self, name: str, *, reads: bool = False) -> BackgroundJob | ToolResult:
+        """Return a job by its id, without one the only one; else the error, or for who `reads` the output of a job of
+        an earlier process."""
         running = self.running()
         if not name and len(running) == 1:
             return self._jobs[running[0]]
         if name in self._earlier:
             row = self._earlier[name]
             ended = f"job {name} ({row['name']}) {row['how']}"
-            if output := _newest_records(self._engine.conversation)[name].get("output"):
+            output = _newest_records(self._engine.conversation).get(name, {}).get("output")
+            if output and reads:
                 return ToolResult(f"{output}\n[{ended}]")
-            return ToolResult(error=f"{ended}; its output is not kept", ran=False)
+            return ToolResult(error=ended if output else f"{ended}; its output is not kept", ran=False)
         if job := self._jobs.get(name):
             return job
         ids = ", ".join(self._jobs) or "none"

@@ -141,10 +141,12 @@ async def test_the_end_of_the_output_outlives_the_session(tmp_path: Path) -> Non
         while "GET" not in (await session.jobs.show("j1")).output:  # noqa: ASYNC110  (until the shell has written)
             await asyncio.sleep(0.01)
         name = session.id
-    async with opened(tmp_path, act("read", job="j1"), "a 500", again=name) as (session, _):
-        after = result(await turn(session, "what did it log yesterday?"))
+    steps = [step for action in ("read", "write", "stop") for step in (act(action, job="j1", text="y"), "a 500")]
+    async with opened(tmp_path, *steps, again=name) as (session, _):
+        after, *others = [result(await turn(session, words)) for words in ("what did it log?", "answer it", "stop it")]
         output, _, end = after.text.partition("\nGET /cart 500\n[job j1 (")
         assert "8999,9000" in output and len(output) < 2_000 and end.endswith(" ended with the session]")
+        assert all(other.error.endswith(" ended with the session") and not other.output for other in others), others
 
 
 async def test_an_end_between_turns_is_told_to_the_person_at_once_and_to_the_model_with_the_next_message(

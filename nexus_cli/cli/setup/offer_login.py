@@ -37,9 +37,9 @@ def store_typed_key(provider: str, ask: Callable[[str, str], str], say: TakeText
     """Ask for the key of a provider and store it; return False without one."""
     from nexus_cli.provider.key_check import ask_key  # noqa: PLC0415  (few starts ask for a key)
 
-    key, encoding_note = ask_key(provider, ask)
-    if encoding_note:
-        say(encoding_note)
+    key, key_note = ask_key(provider, ask)
+    if key_note:
+        say(key_note)
     if key:
         logout = f"nexus logout {provider}{f' --as {key_name}' if key_name else ''}"
         say(f"Key stored in {store_key(stored_name(provider, key_name), key)}; `{logout}` removes the key.")

@@ -230,9 +230,9 @@ def plan(
     if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in summarized):
         return None
     kept_items = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    spare = room - (is_kept_from := sum_tokens(kept_items))
-    least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - is_kept_from))
-    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - is_kept_from), most - SUMMARY_FLOOR)
+    spare = room - (kept_tokens := sum_tokens(kept_items))
+    least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - kept_tokens))
+    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - kept_tokens), most - SUMMARY_FLOOR)
     repeated = _without_shown(pins, kept_items)
     stay = tuple(fit_labelled(repeated, max(0, min(beyond.pins, free)), count))
     crowded = tuple(pin for pin in repeated if pin not in stay)
@@ -247,7 +247,7 @@ def plan(
     )
     used = bound - free + sum(quote.tokens for quote in last)
     cap = min(max(least, cap // 2, cap + min(0, spare)), most - used)
-    longest = max(cap, min(most, target + half - NOTE_TOKENS - is_kept_from) - used)
+    longest = max(cap, min(most, target + half - NOTE_TOKENS - kept_tokens) - used)
     return CompactionPlan(
         summarized, kept_items, quotes, cap, longest, total, stay, crowded, candidates, last, record_room
     )
@@ -329,14 +329,14 @@ def _first_kept(of: _WindowContent, room: int, most: int, share: int) -> int:
     def newest(start: int) -> int:
         return upto[-1] - upto[start] - (current_tokens[-1] - current_tokens[start])
 
-    def is_kept_from(start: int) -> int:
+    def count_kept_from(start: int) -> int:
         return current_tokens[-1] + newest(start) + sum(min(most, costs[start]) for costs, most in again)
 
     first = len(of.sizes) - 1
-    while first > 0 and (newest(first - 1) <= share or not newest(first)) and is_kept_from(first - 1) <= most:
+    while first > 0 and (newest(first - 1) <= share or not newest(first)) and count_kept_from(first - 1) <= most:
         first -= 1
     for start in reversed([index for index in of.requests[-KEPT_TURNS:] if index < first]):
-        if is_kept_from(start) > room:
+        if count_kept_from(start) > room:
             break
         first = start
     return first

@@ -263,8 +263,8 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
     del fragments[-1:]
     if len(completions) > most > 1:
         below = len(completions) - start - room
-        encoding_note = f"{below:,} more" if below else f"{start:,} above"
-        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {encoding_note}", max(1, columns - 1))))
+        hidden_rows = f"{below:,} more" if below else f"{start:,} above"
+        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {hidden_rows}", max(1, columns - 1))))
     return fragments
 
 
