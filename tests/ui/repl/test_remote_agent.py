@@ -106,7 +106,6 @@ def break_first_stream(monkeypatch: pytest.MonkeyPatch, last: str) -> tuple[asyn
         async for event in real(client, *given, **more):
             yield event
             if len(streams) == 1 and event["type"] == last:
-                await asyncio.sleep(0.05)
                 raise ConnectionError("the connection was lost")
 
     monkeypatch.setattr(Client, "events", breaks_once)

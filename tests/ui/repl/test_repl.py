@@ -411,7 +411,7 @@ async def test_a_shell_line_moves_to_the_background_unless_it_is_private(tmp_pat
     async with stage.running():
         stage.type("!!exec sleep 60")
         await stage.until(lambda: "esc to stop" in stage.repl.spinner())
-        assert "ctrl+b" not in stage.repl.spinner()
+        assert "ctrl+b" not in stage.repl.spinner() and stage.repl.moving
         stage.repl.interrupt()
         await stage.idle()
         stage.type("!echo rea'dy'; exec sleep 60")
