@@ -443,6 +443,7 @@ def _usage(error: Any) -> NexusError:
         names = {name.lstrip("-"): name for name in known_options if len(name) > 2}  # dashes make any two alike
         near = nearest_name(option.lstrip("-"), names)
         hint = f"Did you mean {names[near]}? {hint}" if near else hint
+        hint += "; put -- before files whose names begin with -, or write ./NAME" * (path == "nexus map")
         hint = CD_HINT if option in ("-C", "--cd") else hint
         substitute = PEER_WORDS.get(option, "")
         is_command = substitute.startswith("nexus")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from inspect import Parameter, Signature
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,7 +17,7 @@ from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json
 from nexus_cli.cli.start_table import COMPLETED_BY
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.host_environment import IN_SESSION
-from nexus_cli.config.paths import working_folder
+from nexus_cli.config.paths import project_root, working_folder
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
@@ -149,6 +150,8 @@ class ShellSource(Source):
         newest = self.ledger.newest_session(str(working_folder()))
         if newest is None:
             hint = "`nexus sessions list --all` lists the sessions of other folders"
+            if self.ledger.newest_session(root := str(project_root(working_folder()))):
+                hint = f"For the newest one of the project: cd {quote(root)}"
             raise UsageError("no session", "this folder has no saved session", hint)
         return newest.id
 

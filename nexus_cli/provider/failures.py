@@ -277,11 +277,11 @@ def read_facts(error: BaseException) -> ErrorFacts:
     headers = dict(pair for link in reversed(links) for pair in _read_headers(link))
     text = "\n".join([*map(_read_message, links), *(json.dumps(dict(body), default=str) for body in bodies)])
     messages = (body.get(key) for key in ("message", "detail") for body in bodies)
-    message = next((stated for stated in messages if isinstance(stated, str) and stated), "")
+    parts = (part if isinstance(part, str) else json.dumps(part, default=str) for part in messages if part)
     # An event inside a 200 has a status invented by litellm; the body is the provider's own.
     status = stated if stated and wire_status in (None, 500) else wire_status
     broken = next((words for link in links for kind, words in BROKEN_ANSWERS if isinstance(link, kind)), "")
-    line = broken if broken and status is None else format_error_line(message or str(error))
+    line = broken if broken and status is None else format_error_line(next(parts, str(error)))
     return ErrorFacts(links, status, text, line, retry_after(headers, text))
 
 

@@ -17,9 +17,10 @@ from nexus_cli.tools.output_text import STYLE, decode_text
 from nexus_cli.tools.process import ProcessResult, find_shell, run_process
 from nexus_cli.tools.process_tree import find_tree
 
-WITHOUT_TERMINAL = {"TERM": "dumb", "GIT_EDITOR": "true"}
+WITHOUT_TERMINAL = {"TERM": "dumb", "GIT_EDITOR": "true", "EDITOR": "false", "VISUAL": "false"}
 """Variables of a command, which nobody can type into: git takes a message or a list of commits as it is, so that
-`git rebase --continue` and `git merge` go on, and a commit without a message is refused."""
+`git rebase --continue` and `git merge` go on, and a commit without a message is refused. Other programs that would
+open an editor, as `crontab -e`, fail."""
 MAX_KEPT = 1 << 20
 """Most bytes of output that are kept of a command."""
 

@@ -95,6 +95,13 @@ def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, sessio
     assert len(json.loads(nexus("sessions", "list", "--json").stdout)["sessions"]) == 1
 
 
+def test_in_a_subfolder_the_folder_of_the_projects_session_is_named(nexus: Run, session: str, tmp_path: Path) -> None:
+    for folder in (".git", "sub"):
+        (tmp_path / folder).mkdir()
+    done = nexus("undo", cwd=tmp_path / "sub")
+    assert (done.returncode, done.stderr.decode().split("project: ")[-1]) == (2, f"cd {tmp_path}.\n")
+
+
 LOOKS = [
     ["sessions", "list"],
     ["sessions", "search", "x"],

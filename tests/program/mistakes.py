@@ -297,6 +297,7 @@ MISTAKES = (
     Mistake("interrupted", script=SLOW, interrupted=True),
     Mistake("nothing to undo", ("undo",)),
     Mistake("nothing to export", ("export",)),
+    Mistake("file named like an option", ("map", "sum up", "a.txt", "-rf.txt"), files={"-rf.txt": b"x"}),
     Mistake("unknown page", ("docs", "seting")),
     Mistake("folder of nobody", ("-C", "~nobody-of-this-name/project", "ask", "hi")),
     Mistake("import without settings", ("import", "codex")),

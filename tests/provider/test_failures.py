@@ -336,6 +336,12 @@ def test_of_a_web_page_in_place_of_an_answer_its_heading_is_shown(page: str, sho
         assert line.startswith(shown) and "<" not in line
 
 
+def test_a_list_of_errors_is_shown_as_json() -> None:
+    body = {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}
+    found = to_provider_error(Said(f"Error code: 422 - {body}", 422, body), model="openai/x")
+    assert '[{"loc": ["body", "model"], "msg": "Field required"}]' in found.message
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [

@@ -102,8 +102,10 @@ def test_the_environment_is_the_persons_own(desk: Any, monkeypatch: pytest.Monke
     assert "TERM=dumb" in output
 
 
-def test_git_opens_no_editor(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_EDITOR", "vim")
+def test_nothing_opens_an_editor(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_EDITOR", "EDITOR", "VISUAL"):
+        monkeypatch.setenv(name, "vim")
+    assert desk.run("bash", command="$EDITOR a || $VISUAL a").output == "[exit status 1]"
     git = "git -c user.name=a -c user.email=a@b.c"
     made = f"git init -q . && {git} commit -q --allow-empty -m first && {git} commit -q --amend --allow-empty"
     assert desk.run("bash", command=f"{made} && git log --format=%s").output == "first\n[exit status 0]"

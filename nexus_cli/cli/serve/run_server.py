@@ -287,7 +287,7 @@ class _Run:
         """Print the agents that the shutdown waits for."""
         if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
             write_stderr_line(
-                f"nexus: waiting up to {STEP_SECONDS:g} s for {name_first(names, 1)} to finish a step; "
+                f"nexus: waiting up to {STEP_SECONDS:g} s for agent {name_first(names, 1)} to finish a step; "
                 "a second signal stops the server immediately"
             )
 

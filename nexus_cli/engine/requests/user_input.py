@@ -100,7 +100,7 @@ async def clip_message(
         full_text, copied = text[attached_text.start : attached_text.end], attached_text.end
         lost, uncounted = (uncounted, 0) if len(full_text) == longest else (0, uncounted)
         marker = partial(indexed_marker, full_text, first_line=attached_text.first_line, cap=share)
-        label = f"part of {attached_text.name}"
+        label = f"part of {attached_text.name} ({share:,} tokens are sent)"
         cut = await clip_to_cap(
             context, control, full_text, share, label, Cause.INPUT_CAP, uncounted=lost, marker=marker
         )

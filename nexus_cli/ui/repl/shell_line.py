@@ -60,14 +60,15 @@ class Shell:
             self._ran_on,
             services,
             chunks.append,
+            tell=self._tell,
             released=session.engine.control.released.wait,
         )
         try:
             label, work = f"!{line.command}", lambda: run(BashArguments(line.command, MAX_SECONDS), context)
             result, _ = await session.dispatcher.call_changes.follow(label, "", context.project, work, line.command)
         except asyncio.CancelledError:
-            output = "".join(chunks)
-            await self._show(line, f"{output}{chr(10) * (output[-1:] not in ('', chr(10)))}{STOPPED}", session)
+            output = "".join(chunks).removesuffix("\n")
+            await self._show(line, "\n".join(filter(None, (output, STOPPED))), session)
             raise
         finally:
             self.output = ""
@@ -76,7 +77,10 @@ class Shell:
     async def _show(self, line: ShellLine, text: str, session: Session) -> None:
         self.show_output(f"!{line.command}", text)
         if not line.private:
-            self.attach(*await session.share_line(line.command, text, lambda notice: self.view.put(f"{notice}\n")))
+            self.attach(*await session.share_line(line.command, text, self._tell))
+
+    def _tell(self, notice: str) -> None:
+        self.view.put(f"{notice}\n")
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]

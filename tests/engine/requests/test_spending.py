@@ -112,6 +112,15 @@ def test_the_model_is_told_that_its_last_step_is_the_last(steps: int, more: dict
     assert spending.begin_next(lambda: 0, TIERED) == notice
 
 
+@pytest.mark.parametrize("no_tools", [False, True])
+def test_without_tools_nothing_is_said_about_further_calls(no_tools: bool, tmp_path: Path) -> None:
+    provider = Played(lambda asked: "done")
+    options = Options(tmp_path, MODEL, allow="all", limits=Limits(max_steps=1), no_tools=no_tools)
+    session = open_session(options, Settings(models={MODEL: {"window": 16_000}}), approver=None, provider=provider)
+    say(session, "begin")
+    assert (LAST_STEP in str(provider.seen)) is not no_tools
+
+
 def test_a_budget_of_one_request_is_one_request() -> None:
     said = [describe_budget(Limits(max_steps=steps)) for steps in (1, 2)]
     assert "budget: 1 request." in said[0] and "budget: 2 requests." in said[1]

@@ -405,7 +405,9 @@ async def test_a_second_ctrl_c_kills_what_it_stops_and_no_background_job(tmp_pat
         await stage.until(lambda: "running for" in stage.text)
 
 
-async def test_a_shell_line_moves_to_the_background_unless_it_is_private(tmp_path: Path) -> None:
+async def test_a_shell_line_moves_to_the_background_unless_it_is_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = Stage(tmp_path, lambda request: "it is up")
 
     async with stage.running():
@@ -416,6 +418,10 @@ async def test_a_shell_line_moves_to_the_background_unless_it_is_private(tmp_pat
         await stage.idle()
         stage.type("!echo rea'dy'; exec sleep 60")
         await stage.until(lambda: "ready" in "\n".join(stage.repl.live(8)) and "ctrl+b" in stage.repl.spinner())
+        with monkeypatch.context() as patch:
+            patch.setattr("nexus_cli.session.session_jobs.MOST", 0)
+            stage.repl.release_workers()
+            await stage.until(lambda: "jobs are running (the maximum): stop a job" in stage.text)
         stage.type("is it up?")
         stage.repl.release_workers()
         await stage.until(lambda: "it is up" in stage.text)
