@@ -19,20 +19,17 @@ LONGEST = 160
 """Most characters of a goal or a step that are sent."""
 WHOLE_HINT = f' [whole: recall("{DROP}")]'
 """Appended to a shortened text."""
-IN_MESSAGE = "the person's newest message"
-"""In place of the text of a goal that is this message."""
 
 
 def read(sources: Sources) -> Value:
     """Return one record per goal: `id`, `text`, `done`, `steps` (texts of the open ones), `of` (number of all
     steps)."""
     goals = sources.goals()
-    message = _plain(sources.about())
     children = {goal.id: [step for step in goals if step.parent == goal.id] for goal in goals if not goal.parent}
     return [
         {
             "id": one_line(goal.id),
-            "text": text if (text := _plain(goal.text)) != message else IN_MESSAGE,
+            "text": _plain(goal.text),
             "done": goal.done,
             "steps": [_plain(step.text) for step in children[goal.id] if not step.done],
             "of": len(children[goal.id]),

@@ -296,14 +296,6 @@ def test_a_goal_is_broken_down_in_a_lane_of_its_own_and_told_to_the_model(tmp_pa
     assert "Goal g1: A parser for dates; open: Test it." in str(provider.seen[-1][-1]["content"])
 
 
-def test_a_goal_that_is_the_newest_message_is_not_sent_twice(tmp_path: Path) -> None:
-    session = opened(provider := Played(lambda request: "done"), tmp_path, recipe="chat")
-    run(session, goal_setting("make it pass", until="true"), "make it pass", "go on")
-    first, second = (str(messages[-1]["content"]) for messages in provider.seen[:2])
-    assert "Goal g1: the person's newest message" in first and first.count("make it pass") == 1
-    assert "Goal g1: make it pass" in second
-
-
 @pytest.mark.matrix
 def test_a_goal_whose_model_fails_is_kept_without_steps(tmp_path: Path) -> None:
     def failing(request: Request) -> Answer:
