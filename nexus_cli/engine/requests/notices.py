@@ -33,8 +33,8 @@ class Notices:
     """The notes of other processes that this process has sent to the model, or that wait for a request."""
 
     def tell(self, *lines: str) -> None:
-        """Tell the model lines with the next request of this process, without the empty ones."""
-        self.waiting.extend(filter(None, lines))
+        """Tell the model lines with the next request of this process, without the empty ones and those that wait."""
+        self.waiting.extend(line for line in lines if line and line not in self.waiting)
 
     def keep(self, about: str, *lines: str) -> None:
         """Tell the model lines with the next request, also if this process ends before it. What else waits `about` a
