@@ -49,10 +49,7 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
     remaining, gate = MAX_TOTAL_BYTES, UnaskedFiles(project)
     for name, parts in _find_items(project, root, kinds, left_out):
         try:
-            most = MAX_SKILL_FILES
-            if any(name.startswith(f"{PARENT_PREFIX}{folder}/") for folder in (*COMMANDS, *AGENTS)):  # only guides
-                parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MAX_ENTRIES
-            item = {part: data for part, _, data in read_parts(parts, gate, most, name)}
+            item = _read_item(name, parts, gate)
             remaining -= sum(map(len, item.values()))
             if remaining < 0:
                 raise UnfitError(name, LARGE_TOTAL_BYTES)
@@ -86,6 +83,14 @@ def _find_items(
             yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
         if len(entries) > MAX_ENTRIES:
             left_out.append(LeftOut(name, f"has more than {MAX_ENTRIES} entries; the rest are ignored"))
+
+
+def _read_item(name: str, parts: FoundFiles, gate: UnaskedFiles) -> dict[str, bytes]:
+    """Return the files of one item; only guides, unless it is a skill. Raises `UnfitError` and `OSError`."""
+    most = MAX_SKILL_FILES
+    if any(name.startswith(f"{PARENT_PREFIX}{folder}/") for folder in (*COMMANDS, *AGENTS)):
+        parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MAX_ENTRIES
+    return {part: data for part, _, data in read_parts(parts, gate, most, name)}
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:

@@ -194,15 +194,8 @@ class ForeignSetup:
             )
         secret = [str(variable) for variable, value in env.items() if is_key(str(value), str(variable))]
         unsent = [str(header) for header, value in headers.items() if is_secret_header(str(header), str(value))]
-        for secret_name in map(one_line, (*secret, *unsent)):
-            if re.fullmatch(r"[A-Za-z_]\w*", secret_name) and secret_name.upper() == secret_name:
-                hint = (
-                    f"the value of {secret_name} looks like a key and was not copied; run `nexus login {secret_name}`"
-                )
-            else:
-                header = f'"{secret_name}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'
-                hint = f"{secret_name} looks like a key and was not copied; write {header}"
-            self.notes.append(f"server {one_line(name)}: {hint}")
+        for secret_name in (*secret, *unsent):
+            self._note_secret(name, secret_name)
         if env:
             entry["env"] = [
                 *(f"{variable}={value}" for variable, value in env.items() if str(variable) not in secret),
@@ -213,6 +206,17 @@ class ForeignSetup:
         names = FROM_ENVIRONMENT.findall(json.dumps(entry, default=str))
         parse_entry(name, entry, dict.fromkeys(names, "x"))
         self.servers[name] = entry
+
+    def _note_secret(self, server: str, name: str) -> None:
+        """Report a key in the environment or the headers of a server."""
+        label, name = f"server {one_line(server)}", one_line(name)
+        if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() == name:
+            self.notes.append(
+                f"{label}: the value of {name} looks like a key and was not copied; run `nexus login {name}`"
+            )
+        else:
+            hint = f'"{name}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'
+            self.notes.append(f"{label}: {name} looks like a key and was not copied; write {hint}")
 
     def note_key(self, name: str, location: str) -> None:
         """Report a key that is not copied, and how to keep it."""

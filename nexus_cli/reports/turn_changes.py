@@ -60,7 +60,7 @@ def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount
     """Count what each turn changed, the newest first, also in killed processes; lines for at most `seconds`."""
     with suppress(OSError, ValueError):
         settle_killed(data, session)
-    end, turns = time.monotonic() + seconds, changes_by_turn(data, session, looks=True)
+    end, turns = time.monotonic() + seconds, changes_by_turn(data, session)
     with ContentReader(data) as reader:
         return {turn: _count(turns[turn], reader, end) for turn in sorted(turns, reverse=True)}
 

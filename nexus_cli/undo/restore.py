@@ -147,7 +147,7 @@ class Restorer:
         """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `OSError` if the
         disk is full."""
         self._whole_folders = {change.place for change in changes if change.is_whole_folder}
-        actions = plans.plan_restore(changes, self.look)
+        actions = plans.plan_restore(changes, self._look)
         return [self._merge(action) if action.does == plans.MERGE else action for action in actions]
 
     def preview(self, actions: Sequence[Action]) -> RestoreResult:
@@ -164,7 +164,7 @@ class Restorer:
         restore_result.settle(self._whole_folders)
         return restore_result
 
-    def look(self, change: FileChange) -> PresentState:
+    def _look(self, change: FileChange) -> PresentState:
         """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
         if change.root not in self._roots:
             return ABSENT_PRESENT_STATE if change.root in self._missing_roots else PresentState(FileState(BLOCKED))
@@ -278,7 +278,7 @@ class Restorer:
         try:
             content, present = keep_bytes(root, change.path, now, self._store)
         except ChangedMeanwhileError:  # a hard link to it was kept, or somebody has touched it
-            present = self.look(change)
+            present = self._look(change)
             if not present.is_like(state_of(now)):
                 raise
             content, present = keep_bytes(root, change.path, present, self._store)
@@ -349,7 +349,7 @@ class Restorer:
                 finish_folder(self._roots[step.root], change.path, change.before, change.before)
                 return [FileChange(change.path, change.before, change.before)]
             if now is None or now.kind in (FOLDER, BLOCKED):
-                now = self.look(change)
+                now = self._look(change)
                 is_gone = change.after.kind == ABSENT
                 is_made = now.is_like(change.after) or (is_gone and now.kind in (BLOCKED, FOLDER))
                 if is_made and (is_gone or change.before.pair == change.after.pair):  # by an undo that was killed
@@ -360,13 +360,13 @@ class Restorer:
             try:
                 return [self._write(step, change, now)]
             except ChangedMeanwhileError:  # its time changes with its hard links too
-                now = self.look(change)
+                now = self._look(change)
                 if not now.is_like(change.before):
                     raise
                 return [self._write(step, change, now)]
         except ChangedMeanwhileError:
             with suppress(OSError):
-                now = self.look(change)
+                now = self._look(change)
         except OSError as error:
             if error.errno in DISK_FULL_ERRORS:
                 raise
@@ -377,7 +377,7 @@ class Restorer:
         """Make a folder, in place of a file that goes; `_finish` gives it its rights."""
         root = self._roots[change.root]
         if now is None or now.kind == BLOCKED:
-            now = self.look(change)
+            now = self._look(change)
         if now.kind not in (FOLDER, ABSENT):
             if not now.is_like(change.before):
                 raise ChangedMeanwhileError
@@ -431,7 +431,7 @@ class Restorer:
             planned = FileChange(path, change.after, change.after, root=step.root)
             if path != change.path and not plans.why_refused(planned):
                 with suppress(OSError):
-                    now = self.look(planned)
+                    now = self._look(planned)
                     if now.is_like(change.after):
                         return path, now
         return None

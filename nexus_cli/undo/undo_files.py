@@ -114,7 +114,7 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept_paths: Sequence[s
     project = f"{os.path.realpath(project_root(Path(fork.folder)))}/"
     later = [
         changes
-        for number, changes in changes_by_turn(places().data, session, looks=True).items()
+        for number, changes in changes_by_turn(places().data, session).items()
         if number >= turn and changes.in_force
     ]
     staying = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)

@@ -159,19 +159,6 @@ def test_the_choice_of_parts_follows_the_choice_of_a_turn(context: FakeContext, 
     assert not work.path("b").exists()
 
 
-def test_changes_that_git_has_put_back_are_not_offered(context: FakeContext, work: World) -> None:
-    before = context.session.id
-    work.write("a", f"ONE\n{BETWEEN}two\n")
-    os.unlink(work.path("b"))
-    context.run("rewind")
-    changes = [choice.detail.rsplit("  ", 1)[0].strip() for choice in context.offered]
-    assert changes == ["2 files, undone", "", "1 file (+1 -1)", ""]
-    context.run("rewind 4")
-    assert context.filled == "change a, make b" and context.session.id != before, "the conversation, without a question"
-    context.turn("otherwise")
-    assert "these files keep changes" not in sent(context)
-
-
 def test_without_changed_files_only_the_conversation_goes_back(context: FakeContext) -> None:
     context.turn("first")
     context.turn("second")

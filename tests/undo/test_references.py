@@ -22,7 +22,7 @@ from nexus_cli.undo import follow_repositories, repository_copy, restore, restor
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG, PUSHED
 from nexus_cli.undo.plan_restore import UNSURE
-from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
+from nexus_cli.undo.rewind_turns import find_turns
 from nexus_cli.worktrees.own_repository import HOLDS
 
 STATE = (
@@ -113,14 +113,6 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
     assert read(world.project) == after and world.path(".git/config").read_bytes() == config
     world.undo()
     assert read(world.project) == before
-
-
-@pytest.mark.parametrize("line", ["rm -rf .git", "echo n > n; git add n; git commit -qm n"])
-def test_a_turn_that_changed_a_repository_is_in_force_whatever_its_files_are(world: World, line: str) -> None:
-    fill(world.project)
-    command(world, line)
-    world.path("n").unlink(missing_ok=True)
-    assert changes_by_turn(world.data, world.session, looks=True)[1].in_force
 
 
 @pytest.mark.matrix

@@ -242,17 +242,27 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
     """Return at most `most` rows, cut to `columns`, with the selected one, and the number of those left out."""
     room = most - 1 if len(completions) > most > 1 else most
     start = max(0, min((selected or 0) - room + 1, len(completions) - room))
-    numbers = range(start, min(len(completions), start + room))
+    fragments = _entry_rows(completions, selected, columns, range(start, min(len(completions), start + room)))
+    if len(completions) > most > 1:
+        below = len(completions) - start - room
+        hidden_rows = f"{below:,} more" if below else f"{start:,} above"
+        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {hidden_rows}", max(1, columns - 1))))
+    return fragments
+
+
+def _entry_rows(
+    completions: list[Completion], selected: int | None, columns: int, numbers: range
+) -> StyleAndTextTuples:
     widest = max((cells(completions[number].display_text) for number in numbers), default=0)
     explained = any(completion.display_meta_text for completion in completions)
-    most_cells = max(1, columns - 3)
-    name_width = min(widest, max(min(_MIN_NAME, most_cells), int(most_cells * _NAME)) if explained else most_cells)
+    room = max(1, columns - 3)
+    name_width = min(widest, max(min(_MIN_NAME, room), int(room * _NAME)) if explained else room)
     fragments: StyleAndTextTuples = []
     for number in numbers:
         shown_completion, current = completions[number], number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
         name = cut_start(shown_completion.display_text, name_width, "…")
-        space = most_cells - name_width - 2
+        space = room - name_width - 2
         explanation = _begin(shown_completion.display_meta_text, space) if explained and space > 8 else ""
         if current:
             fragments.append(("[SetCursorPosition]", ""))
@@ -260,12 +270,7 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
         if explanation:
             fragments.append(("class:input.menu.meta", " " * (name_width - cells(name) + 2) + explanation))
         fragments.append(("", "\n"))
-    del fragments[-1:]
-    if len(completions) > most > 1:
-        below = len(completions) - start - room
-        hidden_rows = f"{below:,} more" if below else f"{start:,} above"
-        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {hidden_rows}", max(1, columns - 1))))
-    return fragments
+    return fragments[:-1]
 
 
 def _begin(text: str, columns: int) -> str:

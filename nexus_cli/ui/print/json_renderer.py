@@ -27,7 +27,10 @@ class JsonRenderer:
 
     def end(self, result: JsonObject) -> None:
         """Print the result on one line."""
-        self._stream.write(json_text(to_json_value(result), escaped=self._stream.terminal) + "\n")
+        self._print(result)
+
+    def _print(self, value: JsonObject) -> None:
+        self._stream.write(json_text(to_json_value(value), escaped=self._stream.terminal) + "\n")
 
 
 class JsonLinesRenderer(JsonRenderer):
@@ -40,8 +43,8 @@ class JsonLinesRenderer(JsonRenderer):
     def feed(self, event: Event) -> None:
         """Print `event` on one line, but for calls that wait: each follows as `tool.call`."""
         if not isinstance(without_worker(event), ToolQueue):
-            super().end(self._numbers.event_line(event))
+            self._print(self._numbers.event_line(event))
 
     def end(self, result: JsonObject) -> None:
         """Print the result, always last."""
-        super().end(self._numbers.line("result", result))
+        self._print(self._numbers.line("result", result))
