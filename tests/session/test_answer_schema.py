@@ -40,6 +40,7 @@ def test_a_document_is_found_whole_in_a_fence_and_between_words(value: object, i
 def test_an_answer_without_a_document_is_kept_as_it_is(answer: str) -> None:
     attempt = ANY.read_answer(answer)
     assert attempt.problems and attempt.distance == math.inf and attempt.text == answer
+    assert attempt.is_prose is not any(mark in answer for mark in "{["), "JSON that is cut off is repaired as often"
 
 
 def test_the_problems_are_named_by_their_place_and_bounded() -> None:

@@ -891,6 +891,7 @@ async def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tm
         say(repl, "hello")
         await until(lambda: provider.seen)
         await idle(repl)
+        assert "(typed by the person)" in str(provider.seen[-1])
         say(repl, "!sleep 60")
         await until(lambda: any("sleep 60" in line for line in repl.live(9)))
         repl.interrupt()

@@ -413,9 +413,11 @@ async def test_a_shell_line_moves_to_the_background_unless_it_is_private(
     async with stage.running():
         stage.type("!!exec sleep 60")
         await stage.until(lambda: "esc to stop" in stage.repl.spinner())
-        assert "ctrl+b" not in stage.repl.spinner() and stage.repl.moving
+        assert "ctrl+b" not in stage.repl.spinner()
+        stage.repl.release_workers()
         stage.repl.interrupt()
         await stage.idle()
+        assert "job" not in stage.text
         stage.type("!echo rea'dy'; exec sleep 60")
         await stage.until(lambda: "ready" in "\n".join(stage.repl.live(8)) and "ctrl+b" in stage.repl.spinner())
         with monkeypatch.context() as patch:
@@ -1304,10 +1306,25 @@ async def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path
         stage.view.answers = ["7", "2"]
         choices = [Choice("a", "the first of the choices"), Choice("b", "second")]
         assert await stage.backend.choose("Which one of them is it?", choices) == "b"
-    assert stage.view.asked == [
+        asked = stage.view.asked
+        stage.view.asked, stage.view.answers = [], ["THE f"]
+        assert await stage.backend.choose("Which one of them is it?", choices) == "a", "by the beginning of its label"
+    assert asked == [
         "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel):",
         "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel):",
     ]
+
+
+async def test_what_a_command_does_beside_the_session_is_stopped_too() -> None:
+    shown: list[str] = []
+    runner = JobRunner(lambda text, role: shown.append(text))
+    runner.start("command", "/rewind", runner.run_busy("rewinding", asyncio.sleep(600)))
+    await asyncio.sleep(0)
+    assert runner.kind == "busy"
+    runner.stop()
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert shown == ["stopped"] and not runner.kind
 
 
 async def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: Path) -> None:
