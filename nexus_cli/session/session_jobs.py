@@ -467,8 +467,6 @@ class SessionJobs(Jobs):
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
-        if not self._engine.conversation.last:  # a session without messages is not kept
-            return
         output = "\n".join(job.process.last_lines(_MAX_LINES, _KEPT)) if job.process and job.over.is_set() else ""
         value = {"session": self._session.id, **job.to_json(), "seconds": round(job.seconds, 1), "output": output}
         try:
