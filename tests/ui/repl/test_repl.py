@@ -397,7 +397,7 @@ async def test_a_second_ctrl_c_kills_what_it_stops_and_no_background_job(tmp_pat
         stage.type("serve it, and test")
         await stage.until(lambda: "begun" in "\n".join(stage.repl.live(8)))
         stage.repl.interrupt()
-        await stage.until(lambda: any(stop.is_pressed for stop in RUNNING.values()))
+        await stage.until(lambda: any(stop.is_pressed for stop in tuple(RUNNING.values())))
         stage.repl.interrupt()
         await stage.idle()
         assert "still stopping" in stage.text and "ended" not in stage.text
