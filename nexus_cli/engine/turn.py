@@ -83,9 +83,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     new images that the provider refused. What a new window has lost of the attached changes is attached again."""
     engine.control.check_ending()
     engine.take_model_info()
-    notice = engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info)
-    if engine.conversation.epoch.tools:  # each of them is about further calls
-        engine.notices.tell(notice)
+    engine.begin_step()
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
     plan = await ensure_fits(engine, await prepare_request(engine))

@@ -96,7 +96,7 @@ async def _assemble(session: Session, trigger: Trigger) -> Rehearsal:
             trigger = await expand_trigger(session, trigger)
             dispatcher.limits = limits
         await record_trigger(session, trigger, find_continuations(session, trigger))
-        engine.notices.tell(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
+        engine.begin_step()
         request, info = await prepare_request(engine), engine.model.info
         compacts = request.needs_room(engine.settings.compact.at)
         if not compacts:

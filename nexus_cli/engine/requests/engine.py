@@ -157,6 +157,13 @@ class Engine:
 
     # -- the next request --------------------------------------------------------------------------------------
 
+    def begin_step(self) -> None:
+        """Begin a step within the limits of the turn, and tell a model with tools if a limit ends it; see
+        `Spending.begin_next`."""
+        notice = self.spending.begin_next(lambda: self.window_request().tokens, self.model.info)
+        if self.conversation.epoch.tools:  # each notice is about further calls
+            self.notices.tell(notice)
+
     def window_request(self, texts: Sequence[str] = ()) -> RequestPlan:
         """Return the request of the present window, which a turn would send now; `texts` wait for the person's next
         message."""
