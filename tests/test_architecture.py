@@ -120,6 +120,7 @@ LAZY = {
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "engine/requests/notices.py": {"nexus_cli"},  # a pin that another process set
     "engine/requests/engine.py": {"nexus_cli"},  # a resumed session, and what only looks ahead
+    "provider/open_stream.py": {"nexus_cli"},  # an answer that is no stream
     "provider/model_info.py": {"nexus_cli"},  # models that nobody states a window for
     "text/front_matter.py": {"yaml", "tomllib"},  # slow, and few guides need it
     "conversation/tokens/counter.py": {"tiktoken"},

@@ -16,7 +16,6 @@ from typing import Any, Final
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Sending
-from nexus_cli.provider.error_text import parse_body
 from nexus_cli.provider.message_lines import empty_body
 from nexus_cli.provider.stall import note_wait
 
@@ -49,6 +48,8 @@ def _refuse_object(body: str) -> None:
     answer, raise one that is not transient. A stream that a server labels as JSON passes."""
     if not body.lstrip().startswith("{"):
         return
+    from nexus_cli.provider.error_text import parse_body  # noqa: PLC0415  (an answer that is no stream)
+
     if parse_body(body).get("error"):
         raise ValueError(body)
     raise ProviderError(
