@@ -535,8 +535,8 @@ def test_a_prompt_is_refused_or_gets_text_and_a_turn_goes_on_three_times(place: 
     assert "ran-end" in ran(place) and json.loads((place.folder / "ran-end").read_text())["reason"] == "other"
     done = place.ask("--json", "hello")
     assert done.status == 0 and done.result["steps"] == 4, done
-    # A clock line comes before, if a minute ended meanwhile.
-    assert "[hook cat > ran-stop;" in place.server.requests[-1].body["messages"][-1]["content"]
+    newest = place.server.requests[-1].body["messages"][-1]["content"].split("\n\n")
+    assert newest[-1].startswith("[hook cat > ran-stop;"), "behind the clock, if a minute has ended"
     assert b"continues the turn: run the tests" in done.stderr
     assert json.loads((place.folder / "ran-stop").read_text())["stop_hook_active"] is True
     text = asked(place, 0)
