@@ -123,7 +123,7 @@ class SessionServers(ServerTools):
             await asyncio.wait(waiting, timeout=PATIENCE)
         await self._offer()
         self._announce_changes(since)
-        self._has_waited = True
+        self._has_waited = True  # behind the announcements: at the first turn no server is new
 
     async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         questions: PersonQuestions | None = context.services.get(PersonQuestions)
