@@ -110,7 +110,8 @@ class Spending:
         remaining, newest = self._find_remaining(), self.newest
         if not self.must_report:
             return LAST_STEP if remaining.max_steps == 1 and not self.is_chat else ""
-        size = expected()
+        is_counted = remaining.max_total_tokens is not None or remaining.max_cost is not None
+        size = expected() if is_counted else 0
         grown = max(0, size - newest.input) if newest.input else 0
         later = size + newest.output + grown + NOTICE_ROOM
         prices = model.with_tier_prices(later)
