@@ -233,7 +233,14 @@ class Client:
             raise ConnectionError(_NO_RESULT)
 
     @_calls_method
-    async def steer(self, agent_id: str, content: str, session: str | None = None) -> None:
+    async def steer(
+        self,
+        agent_id: str,
+        content: str,
+        session: str | None = None,
+        typed: bool | None = None,
+        pasted: Sequence[str] | None = None,
+    ) -> None:
         """Say something to the running turn; refused as in `send`."""
 
     @_calls_method

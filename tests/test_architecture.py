@@ -482,7 +482,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "acp": (9_107, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_981, 0, 7),
-    "client": (2_302, 0, 2),
+    "client": (2_320, 0, 2),
     "commands": (72_025, 0, 61),
     "config": (36_008, 0, None),
     "context": (8_805, 0, 15),
@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (8_076, 0, 22),
     "provider": (30_264, 91_765, 61),
     "reports": (60_235, 8_357, None),
-    "rpc": (18_189, 0, 21),
+    "rpc": (18_211, 0, 21),
     "rules": (31_573, 0, 20),
     "runs": (22_990, 0, 40),
     "sandbox": (38_219, 0, 27),
@@ -511,7 +511,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_477, 0, None),
     "tools": (54_674, 26_394, 57),
     "tree undo worktrees": (69_164, 0, 63),
-    "ui": (95_946, 0, 44),
+    "ui": (95_976, 0, 44),
     "workers": (10_279, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -526,7 +526,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_005, 140_627)
+SUM = (972_075, 140_627)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

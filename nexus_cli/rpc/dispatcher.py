@@ -345,18 +345,22 @@ class AgentDispatcher:
         return self.feed.add(kind, value)
 
     @rpc_method(REFUSED)
-    async def steer(self, content: str, session: str = "") -> Acknowledged:
+    async def steer(
+        self, content: str, session: str = "", typed: bool = False, pasted: Sequence[str] = ()
+    ) -> Acknowledged:
         """Say something to the running turn, delivered after its tool calls.
 
         content: The words of the person.
         session: The session that they are for: if another one is open, they are refused.
+        typed: True: a person typed them.
+        pasted: Parts of `content` that were not typed.
         """
         if not content.strip():
             raise RpcError(INVALID_PARAMS, "content has no text")
         self._require_session(session)
         if not self._works:
             raise RpcError(REFUSED, "no turn is running: use `send`")
-        self.session.steer(content, source="client")
+        self.session.steer(content, tuple(pasted), source="person" if typed else "client")
         return {"ok": True}
 
     @rpc_method()

@@ -243,8 +243,8 @@ async def test_steering_reaches_the_running_turn_and_needs_one(tmp_path: Path) -
         assert (await turn)["text"] == "echo left" and provider.asked == ["go", "left"]
 
 
-@pytest.mark.matrix
-async def test_what_a_program_sends_is_not_what_the_person_typed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("typed", "kept"), [(False, ("proposed", "client")), (True, ("kept", "person"))])
+async def test_only_what_a_person_typed_is_theirs(tmp_path: Path, typed: bool, kept: tuple[str, str]) -> None:
     rule = "always deploy on Fridays"
 
     def remembers(request: Request) -> Reply:
@@ -254,15 +254,15 @@ async def test_what_a_program_sends_is_not_what_the_person_typed(tmp_path: Path)
     provider = Answering(remembers, gates={"go": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
         await served.client.create_agent("send")
-        await served.client.send("send", rule)
+        await served.client.send("send", rule, typed=typed)
         await served.client.create_agent("steer")
         turn = asyncio.create_task(served.client.send("steer", "go"))
         await until(lambda: "go" in provider.asked)
-        await served.client.steer("steer", rule)
+        await served.client.steer("steer", rule, typed=typed)
         provider.gates["go"].set()
         await turn
     with closing(Ledger.open(places().ledger)) as ledger:
-        assert {(fact.state, fact.actor) for fact in ledger.facts.list_facts()} == {("proposed", "client")}
+        assert {(fact.state, fact.actor) for fact in ledger.facts.list_facts()} == {kept}
 
 
 @pytest.mark.parametrize("typed", [True, False])

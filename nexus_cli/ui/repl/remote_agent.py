@@ -266,7 +266,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         session = self._message_session
         try:
             async with self._steering:
-                await self._client.steer(self.agent_id, trigger.text, session)
+                typed, pasted = trigger.source == "person" or None, trigger.pasted or None
+                await self._client.steer(self.agent_id, trigger.text, session, typed, pasted)
         except (CallError, ConnectionError):
             if trigger.text in self._steered:  # else it was taken back meanwhile
                 self._steered.remove(trigger.text)
