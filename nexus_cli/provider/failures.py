@@ -25,7 +25,7 @@ from nexus_cli.core.proxy import ProxyError, find_proxy
 from nexus_cli.provider.endpoint import address_from_env, base_variable, check_address_hint, set_key_hint, stored_name
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
 from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name
-from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
+from nexus_cli.provider.model_table import HOW_TO_NAME, NO_TOOLS_HINT, provider_of
 
 OVERFLOW = (
     r"context_length_exceeded|exceed_context_size|maximum context length|maximum prompt length|maximum model length|"
@@ -105,7 +105,7 @@ RULES = (
         "usage",
         False,
         words="not support tool|support tool use|enable-auto-tool-choice|requires --jinja",
-        hint="Choose another model, or start with --no-tools",
+        hint=NO_TOOLS_HINT,
     ),
     FailureRule("overflow", False, (413,)),
     FailureRule("overflow", False, {None, *range(400, 600)} - {401, 403, 404, 429}, OVERFLOW),

@@ -92,6 +92,7 @@ FIRST_LINES = "{\n    "
 KEYS = re.compile(r'\n    "([^"\\]+)": ')
 DEFAULT_WINDOW = 128_000
 HOW_TO_NAME = "`nexus model list` lists usable models; name any other model as PROVIDER/MODEL"
+NO_TOOLS_HINT = "Choose another model, or start with --no-tools"
 TABLE = "model_prices_and_context_window_backup.json"
 NEWER = Path(__file__).with_name("newer_models.json")
 CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")

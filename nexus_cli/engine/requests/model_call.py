@@ -8,6 +8,7 @@ of the reply has run, and its text goes to a memo `CUT_ANSWER` instead of the wi
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
@@ -27,13 +28,21 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.readings import Preamble
-from nexus_cli.provider.model_table import window_command
+from nexus_cli.provider.model_table import NO_TOOLS_HINT, window_command
 from nexus_cli.provider.prompt_cache import cache_life_of
 from nexus_cli.provider.reply import Reply, ReplyFold
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
+WRITTEN_CALL = re.compile(
+    r"(?:"
+    r'(?:\A|<tool_call>|```(?:json)?)\s*\{\s*"name":\s*"(?P<json>\w+)",\s*"(?:arguments|parameters)":.*\}\s*(?:```)?'
+    r"|<function=(?P<xml>\w+)>.*</function>"
+    r")\s*(?:</tool_call>)?\s*\Z",
+    re.DOTALL,
+)
+"""A call as chat templates write it, at the end of a text: what is left where a server does not parse its calls."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
 """Arguments of a request, besides its messages and tools, that its manifest records."""
 MIN_REPORT = 0.05
@@ -186,6 +195,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
         engine.control.emit(cached)
         engine.control.emit(event.StepEnd(engine.step, reply.finish, usage))
     _raise_unless_finished(reply)
+    _raise_if_call_is_text(reply, plan)
     return reply
 
 
@@ -268,6 +278,15 @@ def _raise_unless_finished(reply: Reply) -> None:
                 "the output limit was reached",
                 f"{PARTIAL_KEPT}; ask the model to continue",
             )
+
+
+def _raise_if_call_is_text(reply: Reply, plan: RequestPlan) -> None:
+    """Raise `NexusError` if the answer ends with the text of a call to a tool of the request: no tool has run."""
+    call = WRITTEN_CALL.search(reply.message.content) if reply.finish == "stop" else None
+    name = call["json"] or call["xml"] if call else ""
+    if any(tool["function"]["name"] == name for tool in plan.epoch.tools):
+        why = f"{name} was not called: this model, or its server as it was started, supports no tool calls"
+        raise NexusError("provider", "the model wrote a tool call as text", why, NO_TOOLS_HINT)
 
 
 def _keep_partial(

@@ -91,6 +91,25 @@ def test_a_stream_that_ends_before_the_answer_is_asked_for_once_more(tmp_path: P
     assert len(rows(session)) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ('{"name": "glob", "arguments": {"pattern": "*.py"}}', True),
+        ('I look.\n<tool_call>\n{"name": "glob", "arguments": {"pattern": "{a}"}}\n</tool_call>\n', True),
+        ('```json\n{"name": "glob", "parameters": {}}\n```', True),
+        ("<tool_call>\n<function=glob>\n<parameter=pattern>\n*\n</parameter>\n</function>\n</tool_call>", True),
+        ('{"name": "Ann", "arguments": {"pattern": "*.py"}}', False),
+        ('The call was {"name": "glob", "arguments": {}}', False),
+        ('```json\n{"name": "glob", "arguments": {}}\n``` is how a call looks.', False),
+    ],
+)
+def test_a_call_that_is_written_as_text_is_no_success(text: str, fails: bool, tmp_path: Path) -> None:
+    session = opened(Steps((TextDelta(text), FinishDelta("stop"))), tmp_path)
+    _, outcome = say(session, "hi")
+    assert outcome.text == text and window(session) == text
+    assert (outcome.error is not None and "glob was not called" in outcome.error["message"]) is fails
+
+
 def test_both_requests_have_the_same_lines_and_are_paid_for(tmp_path: Path) -> None:
     settings = Settings(models={MODEL: {"window": 16_000, "input_price": 2.0, "output_price": 8.0}})
     session = open_session(Options(tmp_path, MODEL), settings, approver=None, provider=Again(HALF, WHOLE))
