@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (44_766, 0, 41),
     "core": (47_098, 0, None),
     "defaults": (0, 13_074, 0),
-    "engine": (50_786, 0, 20),
+    "engine": (50_789, 0, 20),
     "guides": (4_768, 0, 19),
     "hooks": (7_679, 0, 21),
     "imports": (14_422, 0, 10),
@@ -526,7 +526,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_204, 140_627)
+SUM = (972_207, 140_627)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

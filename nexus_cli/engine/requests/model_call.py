@@ -195,7 +195,8 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
         engine.control.emit(cached)
         engine.control.emit(event.StepEnd(engine.step, reply.finish, usage))
     _raise_unless_finished(reply)
-    _raise_if_call_is_text(reply, plan)
+    if main:
+        _raise_if_call_is_text(reply, plan)
     return reply
 
 
