@@ -83,7 +83,8 @@ class AttachedTexts:
         conversation, (entry_id, stored) = self.session.conversation, self._read_stored()
         texts, queued = stored["texts"], list(stored["queued"])
         later = conversation.read(entry_id + 1, conversation.last) if texts or queued else ()
-        clipped = {memo.entry: memo.value["parts"] for memo in (conversation.memos(CLIPPED_MESSAGE) if later else ())}
+        memos = conversation.memos(CLIPPED_MESSAGE) if later else ()
+        clipped = {memo.entry: memo.value.get("parts", ()) for memo in memos}  # a result of a tool has no parts
         for entry in (entry for entry in later if entry.actor == PERSON):
             content = self._read_whole(entry, clipped.get(entry.id, ()))
             texts = [text for text in texts if text["text"] not in content]

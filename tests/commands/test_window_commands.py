@@ -505,6 +505,7 @@ def test_waiting_texts_are_loaded_with_one_look_for_clipped_messages(
     assert session.attached_texts.store([{"text": "<shell>x</shell>", "what": "output"}], [])
     for number in range(3):
         context.turn(f"message {number}")
+    session.conversation.memo(CLIPPED_MESSAGE, {"drop": "d1"})  # of the result of a tool
     real, looks = session.conversation.log.memos, list[str]()
 
     def memos(kind: str) -> Any:
