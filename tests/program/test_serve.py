@@ -208,7 +208,7 @@ def test_sigterm_lets_the_step_finish_and_names_what_resumes_the_turn(place: Sta
         assert failed.code == -32004 and failed.data["kind"] == "aborted"
         status, _, stderr = left(child)
     assert status == 143 and stderr.rstrip().endswith(f"nexus ask -r {session}")
-    assert "for w to finish" in stderr.splitlines()[0] and "second signal" in stderr.splitlines()[0]
+    assert "for agent w to finish" in stderr.splitlines()[0] and "second signal" in stderr.splitlines()[0]
     place.script({"default": "all done"})
     resumed = place.ask("-r", session)
     assert resumed.status == 0 and resumed.text == "all done\n"
