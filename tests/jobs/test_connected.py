@@ -134,6 +134,7 @@ def play(one: Repl, folder: Path, *, highest: str) -> list[list[str]]:
     one.say("which name should it have", ends=False)
     one.wait_for("or your own answer")
     one.send("1" + ENTER)
+    one.wait_for("> rebate")
     note()
     assert "    > rebate" in map(str.rstrip, one.scrollback()), "the answer of the person is below the call"
     one.send("/prices Welsh" + ENTER)
