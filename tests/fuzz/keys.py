@@ -170,7 +170,8 @@ def play(root: Path, seed: int, count: int | None = None) -> list[str]:
                     faults, killed = end_run(terminal, chance, traces)
                     if b"Traceback" in terminal.raw:
                         faults.append(f"a traceback on the screen\n{terminal.raw[-6000:].decode(errors='replace')}")
-                    marks = read_marks(terminal.scrollback(), KEPT) | (read_marks(screen, QUEUED) if killed else set())
+                    waits = killed and not connect  # a client's queue is lost with it
+                    marks = read_marks(terminal.scrollback(), KEPT) | (read_marks(screen, QUEUED) if waits else set())
                 if not (connect or until(lambda: is_quiet(here.folder), PATIENCE)):
                     faults.append("a process is left in the project")
                 faults += check(here, marks if not env else set())
