@@ -72,6 +72,7 @@ def type_keys(terminal: Repl, chance: random.Random, count: int) -> None:
                     time.sleep(chance.random())
                 case 12 if chance.random() < 0.3:
                     terminal.send(ctrl("z"))
+                    until(lambda: terminal.state() == "T", 2)  # a paste would wait for ever on a stopped program
                 case 13 if chance.random() < 0.1:
                     terminal.send(ctrl("d"))
                 case _:
