@@ -511,7 +511,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_477, 0, None),
     "tools": (54_674, 26_394, 57),
     "tree undo worktrees": (69_164, 0, 63),
-    "ui": (95_976, 0, 44),
+    "ui": (95_985, 0, 44),
     "workers": (10_279, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -526,7 +526,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_228, 140_627)
+SUM = (972_237, 140_627)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -77,7 +77,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
         self._reconnect = reconnect
         self._is_older = False
-        """True for a server before 0.3: it knows neither the session of a message nor a stream of all events."""
+        """True for a server before 0.3: it knows neither the session of a message nor who typed one to a running turn,
+        and has no stream of all events."""
         self._status = self._read_status(status)
         self._shown_session = self.status.session
         """The session that the person knows of."""
@@ -266,7 +267,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         session = self._message_session
         try:
             async with self._steering:
-                typed, pasted = trigger.source == "person" or None, trigger.pasted or None
+                typed = (trigger.source == "person" and not self._is_older) or None
+                pasted = (typed and trigger.pasted) or None
                 await self._client.steer(self.agent_id, trigger.text, session, typed, pasted)
         except (CallError, ConnectionError):
             if trigger.text in self._steered:  # else it was taken back meanwhile

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from rpc.serving import Answering, Reply, serving, until
@@ -20,6 +21,7 @@ from nexus_cli.cli.serve.run_remote import _find_agent
 from nexus_cli.client import CallError, Client
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.plan_question import PROCEED
@@ -520,6 +522,19 @@ async def test_a_message_to_the_running_turn_is_taken_back_from_the_server(tmp_p
     assert "already sent" not in view.text
     said = [str(one["content"]) for one in provider.seen[-1] if one["role"] == "user"]
     assert "three" in said[-1] and not any("two" in text or "one" in text.split() for text in said)
+
+
+@pytest.mark.parametrize(("is_older", "told"), [(False, (True, ("b",))), (True, (None, None))])
+async def test_a_server_is_told_who_typed_a_message_to_the_turn_if_it_knows_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_older: bool, told: tuple[Any, Any]
+) -> None:
+    async with connected(tmp_path) as (repl, _):
+        agent, steer = repl.backend, AsyncMock()
+        assert isinstance(agent, RemoteAgent)
+        monkeypatch.setattr(agent, "_is_older", is_older)
+        monkeypatch.setattr(agent._client, "steer", steer)
+        assert await agent.steer(Trigger("a b", "person", pasted=("b",)))
+        assert steer.await_args is not None and steer.await_args.args[3:] == told
 
 
 async def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) -> None:
