@@ -502,7 +502,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (18_211, 0, 21),
     "rules": (31_573, 0, 20),
     "runs": (22_990, 0, 40),
-    "sandbox": (38_219, 0, 27),
+    "sandbox": (38_232, 0, 27),
     "sections": (36_513, 0, 24),
     "service_list": (303, 0, 2),
     "session": (47_908, 0, 23),
@@ -526,7 +526,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_185, 140_627)
+SUM = (972_198, 140_627)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -67,8 +67,12 @@ class CommandGuard:
     def _hold(self, file: Path) -> int:
         """Make a file with the snapshot the record of the command, and return its locked descriptor."""
         record = os.open(file, os.O_RDWR | os.O_CLOEXEC)  # NFS needs write access for LOCK_EX
-        fcntl.flock(record, fcntl.LOCK_EX)
-        os.rename(file, self._path)
+        try:
+            fcntl.flock(record, fcntl.LOCK_EX)
+            os.rename(file, self._path)
+        except OSError:
+            os.close(record)  # else its lock blocks the next command
+            raise
         return record
 
     def accept(self, path: Path, before: str, after: str) -> None:

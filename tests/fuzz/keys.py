@@ -72,6 +72,7 @@ def type_keys(terminal: Repl, chance: random.Random, count: int) -> None:
                     time.sleep(chance.random())
                 case 12 if chance.random() < 0.3:
                     terminal.send(ctrl("z"))
+                    until(lambda: terminal.state() == "T", 2)  # a paste would wait for ever on a stopped program
                 case 13 if chance.random() < 0.1:
                     terminal.send(ctrl("d"))
                 case _:
@@ -170,7 +171,8 @@ def play(root: Path, seed: int, count: int | None = None) -> list[str]:
                     faults, killed = end_run(terminal, chance, traces)
                     if b"Traceback" in terminal.raw:
                         faults.append(f"a traceback on the screen\n{terminal.raw[-6000:].decode(errors='replace')}")
-                    marks = read_marks(terminal.scrollback(), KEPT) | (read_marks(screen, QUEUED) if killed else set())
+                    waits = killed and not connect  # a client's queue is lost with it
+                    marks = read_marks(terminal.scrollback(), KEPT) | (read_marks(screen, QUEUED) if waits else set())
                 if not (connect or until(lambda: is_quiet(here.folder), PATIENCE)):
                     faults.append("a process is left in the project")
                 faults += check(here, marks if not env else set())

@@ -16,6 +16,7 @@ COMMANDS = (
     "exit 3",
     "printf '\\033[31mred\\007'",
     "seq 3000",
+    "seq 90000",
     "echo x >> made.txt",
     "rm -f made.txt",
     "git status",

@@ -362,6 +362,19 @@ def test_what_could_not_be_compared_stops_the_next_command_until_it_is(ground: G
     assert seen["failed"] == seen["unchecked"]
 
 
+@once_each
+def test_a_record_that_cannot_be_made_leaves_no_lock_on_the_next_command(ground: Ground) -> None:
+    def act() -> tuple[Any, ...]:
+        with open_scene(ground) as scene, pytest.MonkeyPatch.context() as patched:
+            patched.setattr(os, "rename", lambda old, new: (_ for _ in ()).throw(OSError(errno.EDQUOT, "full")))
+            with pytest.raises(OSError, match="full"):
+                CommandGuard(scene.profile())
+            patched.undo()
+            return scene.run("true").restored
+
+    assert in_user(ground.user, act) == ()
+
+
 @pytest.mark.matrix
 @once_each
 def test_nothing_is_compared_while_a_process_of_the_command_may_still_run(ground: Ground) -> None:
