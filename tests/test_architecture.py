@@ -481,9 +481,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_107, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_981, 0, 7),
+    "cli": (48_006, 0, 7),
     "client": (2_320, 0, 2),
-    "commands": (72_025, 0, 61),
+    "commands": (71_964, 0, 60),
     "config": (36_008, 0, None),
     "context": (8_805, 0, 15),
     "conversation": (44_766, 0, 41),
@@ -505,7 +505,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_232, 0, 27),
     "sections": (36_513, 0, 24),
     "service_list": (303, 0, 2),
-    "session": (47_902, 0, 23),
+    "session": (47_908, 0, 23),
     "spaces": (9_598, 0, 15),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
@@ -526,7 +526,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_237, 140_627)
+SUM = (972_207, 140_627)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

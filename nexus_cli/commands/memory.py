@@ -26,22 +26,6 @@ CURRENT_SESSION_NOTE = "  # the current session: exit it first"
 """Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
 
 
-class ConsolidationReport(VersionedReport):
-    """The result of a review of the facts."""
-
-    session: str
-    """The session in which the model reviewed the facts."""
-    looked_at: int
-    """Facts that the model reviewed."""
-    left: int
-    """Older facts that it did not review."""
-    remembered: list[JsonOf[Fact]]
-    """Facts that it wrote; proposals wait for the person."""
-    forgotten: list[JsonOf[Fact]]
-    answer: str
-    """The model's comment."""
-
-
 class FactObject(JsonOf[Fact]):
     """A fact, and where it comes from."""
 

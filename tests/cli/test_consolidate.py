@@ -11,8 +11,8 @@ import pytest
 from json_shape import problems
 from server.play import ScriptedServer
 
+from nexus_cli.cli.sessions.consolidate import ConsolidationReport
 from nexus_cli.commands.forms import find_form
-from nexus_cli.commands.memory import ConsolidationReport
 from nexus_cli.config.paths import places
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.commands.memory import ConsolidationReport
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.session.acts.memory import Consolidation
 from nexus_cli.session.factory import open_session
@@ -19,6 +20,17 @@ from nexus_cli.ui.print.stream import QuietStream
 from nexus_cli.ui.print.turn_progress import TurnLines
 
 RECIPE = "sleep_consolidate"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationReport:
+    """The result of a review of the facts."""
+
+    json_fields: ClassVar = "version session *:result"
+    version: ClassVar[Literal[1]] = 1
+    session: str
+    """The session in which the model reviewed the facts."""
+    result: Consolidation
 
 
 def consolidate(model: str = "") -> ConsolidationReport:
@@ -32,15 +44,7 @@ def consolidate(model: str = "") -> ConsolidationReport:
     session = open_session(options, settings, approver=None)
     result = Consolidation()
     run_in_loop(_follow(session, result, TurnLines(QuietStream(2), settings.ui.theme)))
-    return {
-        "version": 1,
-        "session": session.id,
-        "looked_at": result.looked_at,
-        "left": result.left,
-        "remembered": to_json_value(result.remembered),
-        "forgotten": to_json_value(result.forgotten),
-        "answer": result.answer,
-    }
+    return ConsolidationReport(session.id, result)
 
 
 async def _follow(session: Session, result: Consolidation, remarks: TurnLines) -> None:

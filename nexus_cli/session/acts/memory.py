@@ -35,11 +35,14 @@ class Consolidation:
     """The act that consolidates the facts; it has the changes as its result, also after an error."""
 
     looked_at: int = 0
+    """Facts that the model reviewed."""
     left: int = 0
-    """Number of facts left out because the list was too long; the oldest ones."""
+    """Older facts that it did not review."""
     remembered: Sequence[Fact] = ()
+    """Facts that it wrote; proposals wait for the person."""
     forgotten: Sequence[Fact] = ()
     answer: str = ""
+    """The model's comment."""
 
     async def __call__(self, session: BaseSession) -> None:
         """Consolidate the facts of the session's project and agent. May raise `NexusError`."""

@@ -15,9 +15,9 @@ from search import sample
 from wcwidth import wcswidth
 
 from nexus_cli.cli.run.explain_context import brief
+from nexus_cli.cli.sessions.consolidate import ConsolidationReport
 from nexus_cli.commands import discover
 from nexus_cli.commands.forms import MODULES, find_form, forms_of
-from nexus_cli.commands.memory import ConsolidationReport
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
 from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.text.blocks import OneLine, Paragraph, Table, Verbatim, Wrapped
